@@ -1,0 +1,27 @@
+// Tensor memory: one counted block, 64-byte aligned, from mimalloc or borrowed from somebody else. Small blocks keep
+// header and data in one allocation. Counting is atomic: buffers are held across released locks.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace kintsugi {
+
+struct Buffer {
+  std::atomic<int64_t> references;
+  char* data;
+  size_t bytes;
+  bool read_only;
+  void (*destroy)(Buffer*);  // frees header and data
+  void* owner;               // for borrowed memory: whatever destroy needs
+};
+
+Buffer* allocate_buffer(size_t bytes);  // null when out of memory; contents undefined
+Buffer* borrow_buffer(void* data, size_t bytes, bool read_only, void (*destroy)(Buffer*), void* owner);
+inline void retain(Buffer* buffer) { buffer->references.fetch_add(1, std::memory_order_relaxed); }
+inline void release(Buffer* buffer) {
+  if (buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1) buffer->destroy(buffer);
+}
+int64_t live_buffers();  // for tests
+
+}  // namespace kintsugi
