@@ -64,7 +64,17 @@ struct CallOperand {
   int argument = -1;           // its position among the arguments; -1 when it came by keyword or inside a list
 };
 
+// The arguments of one call by parameter of its row. All borrowed.
 struct FunctionRow;
+inline constexpr int kMaxParameters = 8;
+struct Arguments {
+  const FunctionRow* row = nullptr;
+  PyObject* values[kMaxParameters] = {};   // null: not given
+  int8_t positions[kMaxParameters] = {};   // valid where a value is: index among the positional arguments, -1 by keyword
+  PyObject* const* rest = nullptr;         // what "*name" took
+  size_t rest_count = 0;
+};
+
 struct ParsedCall {
   CallKind kind = CallKind::kOther;
   Op op = Op::kCount;
@@ -76,9 +86,7 @@ struct ParsedCall {
   Shape shape;                    // kView: of the result; kInPlace: of the written part
   int64_t offset = 0;             // in elements
   bool copies = false;
-  bool returns_none = false;      // kInPlace by item assignment
-  const FunctionRow* row = nullptr;
-  Ref arguments;                  // kMetadata, kScalarRead, kOther: all arguments by parameter, for row->run
+  Arguments arguments;            // kMetadata, kScalarRead, kOther: what row->run gets
 
   std::span<const CallOperand> all_operands() const {
     if (!list.empty()) return list;
@@ -86,25 +94,23 @@ struct ParsedCall {
   }
 };
 
-struct Arguments;
 // One Python function or method. Rows of element-wise ops, reductions and products come from ops.def; the others are listed
 // in tensor_functions.cpp and tensor_methods.cpp.
 struct FunctionRow {
   const char* name;        // "sum"
   const char* parameters;  // "self, dim=None, keepdim=False, *, dtype=None"; "*shape" takes the rest or one sequence
+  CallKind kind;           // of most calls; parse decides
+  bool (*parse)(ParsedCall* call);              // reads call->arguments; null: always run. False with an exception
+  PyObject* (*run)(const Arguments& arguments); // kMetadata, kScalarRead, kOther
   const char* document;
-  bool (*parse)(const Arguments& arguments, ParsedCall* out);  // false with an exception
-  PyObject* (*run)(const Arguments& arguments) = nullptr;      // kMetadata, kScalarRead, kOther
-  CallKind kind = CallKind::kOther;
   Op op = Op::kCount;
-  bool in_place = false;
   DType dtype = DType::k_float32;  // of casts: float(), long()
 };
 
 // The row behind Tensor.sum, tensor.sum, kt.sum or the descriptor of Tensor.shape; null for anything else. A bound method's
 // tensor is in PyCFunction_GET_SELF; parse_call wants it as the first argument.
 const FunctionRow* find_row(Borrowed callable);
-bool is_method(const FunctionRow& row);
+// arguments: the positional ones, then those that keyword_names (a tuple or null) names: the vectorcall convention.
 bool parse_call(const FunctionRow& row, PyObject* const* arguments, size_t positional, Borrowed keyword_names,
                 ParsedCall* out);
 // tensor[key] and tensor[key] = value.

@@ -1,0 +1,57 @@
+// A code object decoded once: instructions without caches and prefixes, the exception table, jump targets, liveness.
+// Offsets are in code units (byte offset / 2), as `prev_instr` counts them. Hides CPython's version from the tracer.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/python.h"
+
+namespace kintsugi {
+
+enum class Opcode : uint8_t {
+#define KN_OPCODE(name, ...) k_##name,
+#include "jit/opcodes.def"
+  kCount
+};
+
+struct Instruction {
+  Opcode opcode;
+  int32_t argument;      // EXTENDED_ARG folded in
+  int32_t offset;        // of the first unit, its EXTENDED_ARG prefixes included
+  int32_t unit;          // of the opcode unit itself (what lasti points at)
+  int32_t next;          // offset of the following instruction (caches skipped)
+  int32_t target = -1;   // of a jump
+  int32_t line;
+};
+
+struct Handler {         // one row of the exception table
+  int32_t start, end, target, depth;
+  bool lasti;
+};
+
+struct Bytecode {
+  PyCodeObject* code;                    // borrowed: lives with the code object
+  std::vector<Instruction> instructions;
+  std::vector<int32_t> index_at;         // by offset: index into instructions, -1 inside one
+  std::vector<Handler> handlers;
+  std::vector<uint8_t> is_loop_header;   // by instruction index: target of a backward jump
+  // Locals (localsplus bits) that may be read at or after instruction i, handlers included. Row-major bit sets.
+  std::vector<uint64_t> live;            // instruction_count * words
+  int32_t words;
+  bool calls_frame_readers;              // names locals, vars, eval, exec, breakpoint, _getframe, ...: all locals stay live
+
+  const Instruction& at(int32_t offset) const { return instructions[index_at[offset]]; }
+  bool is_live(int32_t instruction_index, int local) const {
+    return live[instruction_index * words + (local >> 6)] >> (local & 63) & 1;
+  }
+  const Handler* handler_at(int32_t offset) const;  // innermost, null if none
+};
+
+// Decoded form of a code object, made at first use and kept with it. Never null for a valid code object.
+const Bytecode& bytecode_of(PyCodeObject* code);
+// "12 LOAD_FAST 0 (x)" lines, for logs and tests.
+std::string to_text(const Bytecode& bytecode);
+const char* opcode_name(Opcode opcode);
+
+}  // namespace kintsugi
