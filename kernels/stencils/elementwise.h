@@ -1,0 +1,92 @@
+// Stencils of the rows of ops.def; build_stencils.py writes one macro call per (row, compute dtype, register).
+#pragma once
+#include <type_traits>
+
+#include "kernels/stencils/stencil.h"
+
+namespace kintsugi::stencil {
+
+// Masks come from comparisons in the operands' lane width; registers hold them in the group's.
+template <typename Target, typename V>
+KN_INLINE Target mask_to(const V& mask) {
+  if constexpr (std::is_same_v<V, Target>) {
+    return mask;
+  } else {
+    return __builtin_convertvector(mask, Target);
+  }
+}
+template <typename V>
+inline constexpr bool kIsTile = false;
+template <>
+inline constexpr bool kIsTile<Tile<int32_t>> = true;
+template <>
+inline constexpr bool kIsTile<Tile<int64_t>> = true;
+
+// The result of expression in `dtype`: same element type, or a mask.
+template <DType Compute, int K, typename V>
+KN_INLINE void put_result(Registers& registers, const V& value) {
+  if constexpr (std::is_same_v<V, TileFor<Compute>>) {
+    put<K>(registers, value);
+  } else {
+    put<K>(registers, mask_to<TileFor<DType::k_bool>>(value));
+  }
+}
+
+// Lanes past the end do not count: what they hold may well be zero by now.
+template <typename V>
+KN_INLINE void report_zeros(KernelBlock* base, int64_t i, const V& divisor) {
+  using T = std::remove_cvref_t<decltype(divisor[0])>;
+  const int64_t left = base->count - i;
+  auto zero = (divisor == 0) & first_lanes<T>(left < kTile ? left : kTile);
+  uint64_t words[sizeof zero / 8], any = 0;
+  __builtin_memcpy(words, &zero, sizeof zero);
+  for (uint64_t word : words) any |= word;
+  base->fault |= any;
+}
+#define KN_NO_CHECK
+#define KN_CHECK_ZERO report_zeros(base, i, b);
+
+#define KN_TAKE(variable, k, dtype) const TileFor<DType::k_##dtype> variable = get<k, DType::k_##dtype>(r)
+#define KN_OP1(k, name, dtype, check, ...) \
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); put_result<DType::k_##dtype, k>(r, __VA_ARGS__))
+#define KN_OP2(k, name, dtype, check, ...)                                                           \
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); KN_TAKE(b, k + 1, dtype); check \
+             put_result<DType::k_##dtype, k>(r, __VA_ARGS__))
+// a chooses: a bool beside operands of any dtype.
+#define KN_CHOOSE(k, name, dtype, check, ...)                                                             \
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(b, k + 1, dtype); KN_TAKE(c, k + 2, dtype);        \
+             const auto a = mask_to<Tile<MaskFor<DType::k_##dtype>>>(get<k, DType::k_bool>(r));           \
+             put<k>(r, __VA_ARGS__))
+
+template <DType D>
+using MaskFor = std::conditional_t<sizeof(typename Lane<D>::Type) == 4, int32_t, int64_t>;
+
+#define KN_CONVERT(k, source, target)                         \
+  KN_STENCIL(kn__convert__##source##__##target##__##k,        \
+             put<k>(r, convert_tile<DType::k_##source, DType::k_##target>(get<k, DType::k_##source>(r))))
+template <DType From, DType To>
+KN_INLINE TileFor<To> convert_tile(const TileFor<From>& a) {
+  if constexpr (From == DType::k_bool) {
+    return __builtin_convertvector(a & 1, TileFor<To>);
+  } else if constexpr (To == DType::k_bool) {
+    return mask_to<TileFor<To>>(a != 0);
+  } else {
+    return convert_body<TileFor<To>>(a);
+  }
+}
+
+// A reduction folds element i into partial i mod 16; the 16 partials lie in scratch.
+template <typename T>
+KN_INLINE Tile<T>* partials(char* slot, int64_t i) {
+  return reinterpret_cast<Tile<T>*>(slot + (kTile < kPartials ? (i & (kPartials - 1)) : 0) * int64_t{sizeof(T)});
+}
+#define KN_FOLD(name, dtype, ...)                                                              \
+  KN_STENCIL(kn__reduce__##name##__##dtype##__0, KN_TAKE(b, 0, dtype);                         \
+             auto* partial = partials<Lane<DType::k_##dtype>::Type>(KN_SLOT, i);               \
+             const auto a = *partial; *partial = (__VA_ARGS__))                                \
+  KN_STENCIL(kn__reduce_tail__##name##__##dtype##__0, KN_TAKE(b, 0, dtype);                    \
+             auto* partial = partials<Lane<DType::k_##dtype>::Type>(KN_SLOT, i);               \
+             const auto a = *partial; const TileFor<DType::k_##dtype> folded = (__VA_ARGS__);  \
+             *partial = first_lanes<Lane<DType::k_##dtype>::Type>(base->count - i) ? folded : a)
+
+}  // namespace kintsugi::stencil
