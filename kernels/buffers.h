@@ -17,6 +17,7 @@ struct Buffer {
 };
 
 Buffer* allocate_buffer(size_t bytes);  // null when out of memory; contents undefined
+// destroy gives the memory back to its owner, once; the header is freed after it. Null when out of memory.
 Buffer* borrow_buffer(void* data, size_t bytes, bool read_only, void (*destroy)(Buffer*), void* owner);
 inline void retain(Buffer* buffer) { buffer->references.fetch_add(1, std::memory_order_relaxed); }
 inline void release(Buffer* buffer) {

@@ -30,6 +30,7 @@ struct Layout {
   int64_t sizes[kMaxRank];
   int64_t strides[kMaxRank];  // elements, not bytes
   uint64_t hash;
+  Layout* next;               // of the same bucket; the table's own
 };
 
 // One more reference to the one layout with these facts. Thread-safe.
@@ -43,6 +44,7 @@ Shape shape_of(const Layout& layout);
 void set_contiguous_strides(Shape* shape);
 // "f32[2,3]{3,1}"; parse is its inverse and returns null on bad text.
 std::string to_text(const Layout& layout);
+std::string sizes_text(std::span<const int64_t> sizes);  // "[2, 3]", as error texts say it
 Layout* parse_layout(const std::string& text);
 
 // View rules. Each changes shape in place and adds to *offset (elements). They return false and set *error when the

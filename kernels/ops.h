@@ -23,6 +23,26 @@ enum class OpClass : uint8_t {
   kMovement,     // cat, stack, copy: moves elements only
 };
 
+// In which dtype an op computes, and which it gives. "Promoted" is torch's result type of all operands.
+enum class DTypeRule : uint8_t {
+  kPromote,        // computes and gives promoted
+  kPromoteNumber,  // the same; bool is refused
+  kPromoteFloat,   // the same; bool and integers become float32
+  kCompare,        // computes in promoted, gives bool
+  kChoose,         // operand 0 is bool, the others promoted
+  kLogical,        // computes in bool (nonzero is true), gives bool
+  kConvert,        // from the operand's dtype to attributes.dtype
+  kSum,            // attributes.dtype, else the operand's; bool and integers become int64
+  kMean,           // attributes.dtype, else the operand's; must be floating
+  kSame,           // the operand's
+  kIndex,          // gives int64
+  kSameBoth,       // both operands must have one dtype, not bool
+  kGiven,          // attributes.dtype
+  kGivenFloat,     // attributes.dtype, must be floating
+};
+// What each partial result of a reduction starts at.
+enum class Identity : uint8_t { kNone, kZero, kLowest, kHighest };
+
 // Classes of Python exception a rule or kernel can ask for.
 enum class ErrorKind : uint8_t { kNone, kType, kValue, kIndex, kRuntime, kZeroDivision, kOverflow, kMemory };
 struct OpError {
@@ -34,9 +54,12 @@ struct OpInfo {
   const char* name;      // Python spelling, "floor_divide"
   OpClass op_class;
   int arity;             // tensor-or-number operands; -1: a list (cat, stack)
+  DTypeRule dtype_rule;
+  Identity identity;
   bool may_raise;        // a kernel of it can report ZeroDivisionError (integer operands only)
   double max_ulp_f32, max_ulp_f64;  // error bound against the exact value; 0: correctly rounded or exact
   const char* expression;  // scalar expression over a, b, c, as in ops.def
+  const char* bool_expression;  // the same for compute dtype bool; empty: not computed in bool
   const char* document;
 };
 const OpInfo& info(Op op);
@@ -70,5 +93,14 @@ struct Result {
 };
 // The shape and dtype rule. False: *error names both sides and nothing else changed.
 bool infer(Op op, std::span<const Operand> operands, const Attributes& attributes, Result* result, OpError* error);
+
+// torch's result type of these operands; numbers and 0-dim tensors do not widen within their kind.
+DType result_dtype(std::span<const Operand> operands);
+// Which dims of an operand of this rank a reduction folds (bit d: dimension d); infer() has accepted the attributes.
+uint32_t folded_dims(Op op, int rank, const Attributes& attributes);
+// cat passes over such an operand (1-D, no elements), as torch does.
+bool is_skipped_by_cat(const Shape& shape);
+// The element that partial results of a reduction start at, 8 bytes at most.
+void write_identity(Op op, DType compute, void* element);
 
 }  // namespace kintsugi
