@@ -1,0 +1,36 @@
+"""Settings of every Python test: failures inside the runtime raise, random draws repeat, random programs are as many as
+the run can afford. `./dev test` runs the suite again under KINTSUGI_STRESS, KINTSUGI_ISA and the sanitizers."""
+import os
+import random
+
+os.environ.setdefault("KINTSUGI_STRICT", "1")  # before anything imports kintsugi: it is read once
+
+import hypothesis
+import pytest
+
+STRESS = os.environ.get("KINTSUGI_STRESS", "")
+SANITIZED = os.environ.get("KINTSUGI_SANITIZED") == "1"
+
+hypothesis.settings.register_profile(
+    "kintsugi", derandomize=True, deadline=None, max_examples=20 if STRESS or SANITIZED else 100)
+hypothesis.settings.load_profile("kintsugi")
+
+
+@pytest.fixture(autouse=True)
+def seeds(request):
+    """The same draws in every run, different ones in every test."""
+    random.seed(request.node.nodeid)
+
+
+@pytest.fixture(scope="session")
+def stress():
+    """The stress switch of this run, or an empty string."""
+    return STRESS
+
+
+@pytest.fixture(scope="session")
+def program_count():
+    """How many random programs this run makes: all of them in the plain run, a sample in the others."""
+    if "KINTSUGI_FUZZ" in os.environ:
+        return int(os.environ["KINTSUGI_FUZZ"])
+    return 500 if SANITIZED else 1000 if STRESS else 20000
