@@ -1,8 +1,11 @@
 // Python.h, and who owns a reference: Ref owns one, Borrowed does not. Every file that speaks to CPython's public API starts
 // here; the private API is behind frame.h.
 #pragma once
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace kintsugi {
@@ -38,5 +41,27 @@ class Ref {
  private:
   PyObject* object_ = nullptr;
 };
+
+// Keeps the pending Python exception aside while other Python code runs; puts it back at the end of the scope.
+class SavedError {
+ public:
+  SavedError() { PyErr_Fetch(&type_, &value_, &traceback_); }
+  ~SavedError() { PyErr_Restore(type_, value_, traceback_); }
+  SavedError(const SavedError&) = delete;
+  SavedError& operator=(const SavedError&) = delete;
+
+ private:
+  PyObject *type_, *value_, *traceback_;
+};
+
+// A bug of ours. Whoever stands between us and emitted code or the C API catches it.
+struct InternalError : std::logic_error {
+  using std::logic_error::logic_error;
+};
+[[noreturn, gnu::cold]] inline void check_failed(const char* condition, const char* file, int line) {
+  throw InternalError(std::string(file) + ":" + std::to_string(line) + ": " + condition + " does not hold");
+}
+#define KN_CHECK(condition) \
+  (__builtin_expect(!!(condition), 1) ? (void)0 : ::kintsugi::check_failed(#condition, __FILE__, __LINE__))
 
 }  // namespace kintsugi

@@ -1,0 +1,262 @@
+// The door: every access to the interpreter frame, the thread state, dict keys, instances and functions that CPython does
+// not promise to keep. Version tests and internal headers are here and nowhere else. A version that nobody reviewed stops
+// the build: read its pycore_frame.h, pycore_dict.h and ceval.c, add what differs, and extend the test below.
+#pragma once
+#include "runtime/python.h"
+
+#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030c0000
+#error "runtime/frame.h was reviewed for CPython 3.11 only"
+#endif
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// The internal headers want Py_BUILD_CORE; with it set only here, two names of the public headers stand in their way.
+// C atomics do not compile as C++: the other spelling of the same structs does.
+#pragma push_macro("HAVE_STD_ATOMIC")
+#undef HAVE_STD_ATOMIC
+#undef _PyGC_FINALIZED
+#undef _PyObject_LookupSpecial
+#define Py_BUILD_CORE 1
+#include <internal/pycore_ceval.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_dict.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_object.h>
+#include <internal/pycore_runtime.h>
+#undef Py_BUILD_CORE
+#pragma pop_macro("HAVE_STD_ATOMIC")
+
+namespace kintsugi {
+
+using Frame = _PyInterpreterFrame;
+
+// ---- The thread ----------------------------------------------------------------------------------------------------
+
+inline PyThreadState* this_thread() {
+  return reinterpret_cast<PyThreadState*>(
+      __atomic_load_n(&_PyRuntime.gilstate.tstate_current._value, __ATOMIC_RELAXED));
+}
+inline Frame* current_frame(PyThreadState* thread) { return thread->cframe->current_frame; }
+inline void set_current_frame(PyThreadState* thread, Frame* frame) { thread->cframe->current_frame = frame; }
+
+// A debugger, tracer or profiler watches this thread.
+inline bool is_traced(PyThreadState* thread) { return thread->cframe->use_tracing != 0; }
+
+// Something waits: a signal, a pending call, another thread that wants the lock, an asynchronous exception.
+inline bool is_interrupted(PyThreadState* thread) {
+  return __atomic_load_n(&thread->interp->ceval.eval_breaker._value, __ATOMIC_RELAXED) != 0;
+}
+inline const int* interrupt_word(PyThreadState* thread) { return &thread->interp->ceval.eval_breaker._value; }
+inline bool lock_is_wanted(PyThreadState* thread) {
+  return __atomic_load_n(&thread->interp->ceval.gil_drop_request._value, __ATOMIC_RELAXED) != 0;
+}
+inline PyObject* take_asynchronous_exception(PyThreadState* thread) {
+  PyObject* exception = std::exchange(thread->async_exc, nullptr);
+  if (exception != nullptr) thread->interp->ceval.pending.async_exc = 0;
+  return exception;
+}
+
+inline int recursion_left(PyThreadState* thread) { return thread->recursion_remaining; }
+inline bool enter_call(PyThreadState* thread) {  // false: RecursionError is set. As the evaluator does on entry.
+  if (thread->recursion_remaining-- > 0) return true;
+  if (_Py_CheckRecursiveCall(thread, "") == 0) return true;
+  return false;  // the check has given the unit back
+}
+inline void leave_call(PyThreadState* thread) { ++thread->recursion_remaining; }
+
+// The exception being handled: the object that `raise` alone would raise again, or null.
+inline PyObject* handled_exception(PyThreadState* thread) {
+  PyObject* value = _PyErr_GetTopmostException(thread)->exc_value;
+  return value == Py_None ? nullptr : value;
+}
+
+// Automatic garbage collection: it runs finalisers, so any Python code, wherever an object is made. Answers what it was.
+inline bool set_collector(PyThreadState* thread, bool on) {
+  return std::exchange(thread->interp->gc.enabled, on ? 1 : 0) != 0;
+}
+
+// The C stack. Native calls use more of it than Python calls, so wrapper and hook look at what is left.
+inline constexpr size_t kStackReserve = 256 * 1024;
+struct StackBounds {
+  uintptr_t low = 0, high = 0;
+};
+inline StackBounds find_stack_bounds() {
+  StackBounds bounds{0, 1};  // unknown: nothing lies inside
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return bounds;
+  void* low = nullptr;
+  size_t size = 0, guard = 0;
+  if (pthread_attr_getstack(&attributes, &low, &size) == 0 && pthread_attr_getguardsize(&attributes, &guard) == 0)
+    bounds = {reinterpret_cast<uintptr_t>(low) + guard, reinterpret_cast<uintptr_t>(low) + size};
+  pthread_attr_destroy(&attributes);
+  return bounds;
+}
+inline size_t c_stack_left() {
+  [[gnu::tls_model("initial-exec")]] static thread_local StackBounds bounds;
+  if (bounds.high == 0) [[unlikely]] bounds = find_stack_bounds();
+  uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (here < bounds.low || here >= bounds.high) return SIZE_MAX;  // a coroutine library's stack: nothing is known
+  return here - bounds.low;
+}
+
+// ---- The hook word -------------------------------------------------------------------------------------------------
+
+using Evaluator = _PyFrameEvalFunction;
+inline Evaluator evaluator_of(PyInterpreterState* interpreter) {  // the default one included
+  return interpreter->eval_frame == nullptr ? _PyEval_EvalFrameDefault : interpreter->eval_frame;
+}
+inline void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) {
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
+}
+
+inline PyObject* import_function(PyThreadState* thread) { return thread->interp->import_func; }  // the one __import__ had
+
+// ---- The frame -----------------------------------------------------------------------------------------------------
+//   localsplus: | parameters, locals | cells | free variables | value stack ...
+//                 0 ..                                          ^ co_nlocalsplus
+
+inline PyCodeObject* code_of(const Frame* frame) { return frame->f_code; }
+inline PyFunctionObject* function_of(const Frame* frame) { return frame->f_func; }
+inline PyObject* frame_object_of(const Frame* frame) { return reinterpret_cast<PyObject*>(frame->frame_obj); }
+inline PyObject* globals_of(const Frame* frame) { return frame->f_globals; }
+inline PyObject* builtins_of(const Frame* frame) { return frame->f_builtins; }
+inline PyObject* namespace_of(const Frame* frame) { return frame->f_locals; }  // class and module bodies; else null
+inline PyObject** slots_of(Frame* frame) { return frame->localsplus; }
+inline Frame* caller_of(const Frame* frame) { return frame->previous; }
+inline void set_caller(Frame* frame, Frame* caller) { frame->previous = caller; }
+inline bool is_fresh(const Frame* frame) { return frame->prev_instr == _PyCode_CODE(frame->f_code) - 1; }
+inline bool is_of_generator(const Frame* frame) { return frame->owner != FRAME_OWNED_BY_THREAD; }
+
+// `count` includes the locals. The evaluator keeps -1 here while it runs; we keep it true, so that a frame which dies or
+// is read drops and shows what it holds.
+inline void set_value_count(Frame* frame, int count) { frame->stacktop = count; }
+inline int value_count(const Frame* frame) { return frame->stacktop; }
+
+// prev_instr is the unit before the next instruction; while an instruction runs, that is the instruction itself.
+inline void set_running(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
+inline void set_next(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
+inline int running_unit(const Frame* frame) { return static_cast<int>(frame->prev_instr - _PyCode_CODE(frame->f_code)); }
+
+// ---- Code ----------------------------------------------------------------------------------------------------------
+
+// The plain units: low byte opcode, high byte argument. The live ones are specialised in place. Offsets are the same.
+// CPython keeps the bytes as long as the code object lives. Null with an exception set when memory is short.
+inline const uint16_t* plain_units(PyCodeObject* code) {
+  if (code->_co_code == nullptr) [[unlikely]] {
+    PyObject* bytes = PyCode_GetCode(code);
+    if (bytes == nullptr) return nullptr;
+    Py_DECREF(bytes);  // code->_co_code holds another
+  }
+  return reinterpret_cast<const uint16_t*>(PyBytes_AS_STRING(code->_co_code));
+}
+inline int unit_count(const PyCodeObject* code) { return static_cast<int>(Py_SIZE(code)); }
+inline int first_traceable_unit(const PyCodeObject* code) { return code->_co_firsttraceable; }
+
+// An ordinary function: optimised locals, and neither a generator nor a coroutine.
+inline bool is_ordinary(const PyCodeObject* code) {
+  constexpr int kNot = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  return (code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS | kNot)) == (CO_OPTIMIZED | CO_NEWLOCALS);
+}
+inline int local_slots(const PyCodeObject* code) { return code->co_nlocalsplus; }
+inline int stack_slots(const PyCodeObject* code) { return code->co_stacksize; }
+inline int first_free_variable(const PyCodeObject* code) { return code->co_nlocals + code->co_nplaincellvars; }
+inline PyObject* slot_name(const PyCodeObject* code, int slot) {
+  return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
+}
+inline unsigned slot_kind(const PyCodeObject* code, int slot) {  // CO_FAST_LOCAL, CO_FAST_CELL, CO_FAST_FREE bits
+  return static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[slot]);
+}
+
+// ---- Functions -----------------------------------------------------------------------------------------------------
+
+inline PyCodeObject* code_of(const PyFunctionObject* function) {
+  return reinterpret_cast<PyCodeObject*>(function->func_code);
+}
+inline PyObject* globals_of(const PyFunctionObject* function) { return function->func_globals; }
+inline PyObject* builtins_of(const PyFunctionObject* function) { return function->func_builtins; }
+inline PyObject* closure_of(const PyFunctionObject* function) { return function->func_closure; }
+inline PyObject* defaults_of(const PyFunctionObject* function) { return function->func_defaults; }
+inline PyObject* keyword_defaults_of(const PyFunctionObject* function) { return function->func_kwdefaults; }
+
+// The pieces that MAKE_FUNCTION puts on a new function; each may be null and is taken over.
+inline void furnish(PyFunctionObject* function, PyObject* defaults, PyObject* keyword_defaults, PyObject* annotations,
+                    PyObject* closure) {
+  if (defaults != nullptr) function->func_defaults = defaults;
+  if (keyword_defaults != nullptr) function->func_kwdefaults = keyword_defaults;
+  if (annotations != nullptr) function->func_annotations = annotations;
+  if (closure != nullptr) function->func_closure = closure;
+}
+
+// ---- Types, dicts, instances ---------------------------------------------------------------------------------------
+
+// Changes whenever the type or a base changes. 0: none could be had.
+inline uint32_t type_version(PyTypeObject* type) {
+  static PyObject* any_name = PyUnicode_InternFromString("__class__");
+  if (!PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG)) _PyType_Lookup(type, any_name);  // a look-up assigns one
+  return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+
+inline bool has_managed_dict(PyObject* object) { return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT); }
+inline constexpr int kInlineValuesOffset = -4 * static_cast<int>(sizeof(PyObject*));  // PyDictValues*, from the object
+inline constexpr int kManagedDictOffset = -3 * static_cast<int>(sizeof(PyObject*));   // PyObject*, from the object
+inline PyDictValues* inline_values_of(PyObject* object) {
+  return has_managed_dict(object) ? *_PyObject_ValuesPointer(object) : nullptr;
+}
+inline PyObject* instance_dict_of(PyObject* object) {  // borrowed; null when there is none (yet)
+  if (has_managed_dict(object)) return *_PyObject_ManagedDictPointer(object);
+  PyObject** place = _PyObject_GetDictPtr(object);
+  return place == nullptr ? nullptr : *place;
+}
+inline PyDictKeysObject* shared_keys_of(PyTypeObject* type) {
+  return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys
+                                                      : nullptr;
+}
+inline uint32_t keys_version_of(const PyDictKeysObject* keys) { return keys->dk_version; }
+
+// Where a value lies: `entry_offset` bytes from the keys object or, when `in_values`, from the array of values that the
+// dict or the instance points to. `keys` is null when the name is not there. Only identical and equal exact str keys,
+// and identical others, are found.
+struct ValuePlace {
+  const PyDictKeysObject* keys = nullptr;
+  int32_t index = -1;
+  int32_t entry_offset = -1;
+  bool in_values = false;
+};
+inline PyObject* key_at(const PyDictKeysObject* keys, Py_ssize_t index) {
+  return DK_IS_UNICODE(keys) ? DK_UNICODE_ENTRIES(keys)[index].me_key : DK_ENTRIES(keys)[index].me_key;
+}
+inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_values) {
+  for (Py_ssize_t i = 0; i < keys->dk_nentries; ++i) {
+    PyObject* candidate = key_at(keys, i);
+    if (candidate == nullptr) continue;
+    bool equal = candidate == key || (PyUnicode_CheckExact(candidate) && PyUnicode_CheckExact(key) &&
+                                      PyUnicode_Compare(candidate, key) == 0);
+    if (!equal) continue;
+    const char* base = reinterpret_cast<const char*>(keys);
+    const void* value = DK_IS_UNICODE(keys) ? static_cast<const void*>(&DK_UNICODE_ENTRIES(keys)[i].me_value)
+                                            : static_cast<const void*>(&DK_ENTRIES(keys)[i].me_value);
+    ptrdiff_t offset = in_values ? i * static_cast<ptrdiff_t>(sizeof(PyObject*)) : static_cast<const char*>(value) - base;
+    return {keys, static_cast<int32_t>(i), static_cast<int32_t>(offset), in_values};
+  }
+  return {};
+}
+inline PyDictKeysObject* keys_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_keys; }
+inline PyDictValues* values_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values; }
+inline ValuePlace find_in_dict(PyObject* dict, PyObject* key) {
+  return find_key(keys_of(dict), key, /*in_values=*/values_of(dict) != nullptr);
+}
+inline ValuePlace find_in_instance(PyObject* object, PyObject* name) {  // inline values only; see instance_dict_of
+  PyDictKeysObject* keys = shared_keys_of(Py_TYPE(object));
+  if (inline_values_of(object) == nullptr || keys == nullptr) return {};
+  return find_key(keys, name, /*in_values=*/true);
+}
+inline PyObject* value_at(const ValuePlace& place, const PyDictValues* values) {  // borrowed; null when unset
+  const char* base = place.in_values ? reinterpret_cast<const char*>(values) : reinterpret_cast<const char*>(place.keys);
+  return *reinterpret_cast<PyObject* const*>(base + place.entry_offset);
+}
+
+}  // namespace kintsugi

@@ -1,0 +1,195 @@
+#include "runtime/hook.h"
+
+#include <vector>
+
+namespace kintsugi {
+
+static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag);
+
+// ---- The word ------------------------------------------------------------------------------------------------------
+// CPython has one hook pointer per interpreter. Capture is counted: the pointer is set while any thread captures. A hook
+// that somebody put over ours calls us in turn; we never go over it again, and when it leaves and puts us back while
+// nobody captures, `evaluate` takes itself out. All of this is under the interpreter's lock.
+
+static PyInterpreterState* home;           // whose frames we take
+static Evaluator below = _PyEval_EvalFrameDefault;  // who evaluates what we do not take
+static Evaluator over_us = nullptr;        // a hook that was put over ours
+static int capturing_threads = 0;
+static Capture capture_target = {};
+[[gnu::tls_model("initial-exec")]] static thread_local bool capturing = false;
+
+static void add_capturing_thread() {
+  if (capturing_threads++ > 0) return;
+  Evaluator now = evaluator_of(home);
+  if (now == evaluate || now == over_us) return;
+  over_us = nullptr;
+  below = now;
+  set_evaluator(home, evaluate);
+}
+
+static void remove_capturing_thread() {
+  if (--capturing_threads > 0) return;
+  Evaluator now = evaluator_of(home);
+  if (now == evaluate) {
+    set_evaluator(home, below);
+  } else if (now != below) {
+    over_us = now;
+  }
+}
+
+void set_capture(const Capture& capture) { capture_target = capture; }
+bool is_capturing() { return capturing; }
+
+static void switch_capture(bool on) {
+  if (capturing == on || home == nullptr || !can_take_frames(this_thread())) return;
+  capturing = on;
+  on ? add_capturing_thread() : remove_capturing_thread();
+}
+CaptureScope::CaptureScope(bool on) : before_(capturing) { switch_capture(on); }
+CaptureScope::~CaptureScope() { switch_capture(before_); }
+
+// ---- One-shot ------------------------------------------------------------------------------------------------------
+// Between arming and the frame only argument binding runs. With automatic collection held off and plain keyword names it
+// runs no Python code, so the lock stays with us and no other thread sees the state below or the pointer.
+
+struct OneShot {
+  PyFunctionObject* function;
+  PyThreadState* thread;
+  Frame* caller;
+  FrameTaken taken;
+  void* context;
+  Evaluator before;
+  bool collector_was_on;
+};
+static OneShot* armed = nullptr;
+
+static void arm(OneShot* shot) {
+  shot->before = evaluator_of(home);
+  if (shot->before != evaluate) set_evaluator(home, evaluate);
+  shot->collector_was_on = set_collector(shot->thread, false);
+  armed = shot;
+}
+
+static void disarm() {
+  OneShot* shot = std::exchange(armed, nullptr);
+  if (shot->collector_was_on) set_collector(shot->thread, true);
+  if (shot->before != evaluate) set_evaluator(home, shot->before);
+}
+
+static PyObject* call_armed(PyFunctionObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames,
+                            PyThreadState* thread, FrameTaken taken, void* context) {
+  OneShot shot{function, thread, current_frame(thread), taken, context};
+  arm(&shot);
+  PyObject* result = _PyFunction_Vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames);
+  if (armed == &shot) disarm();  // it did not bind: there was no frame
+  return result;
+}
+
+static bool are_plain_names(PyObject* kwnames) {
+  if (kwnames == nullptr) return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i)
+    if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(kwnames, i))) return false;
+  return true;
+}
+
+bool can_take_frames(PyThreadState* thread) { return thread->interp == home; }
+
+bool c_stack_is_short() {
+  if (c_stack_left() >= kStackReserve) return false;
+  PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+  return true;
+}
+
+PyObject* call_with_frame(PyFunctionObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames,
+                          FrameTaken taken, void* context) {
+  PyThreadState* thread = this_thread();
+  if (c_stack_is_short()) return nullptr;
+  if (!can_take_frames(thread) || !is_ordinary(code_of(function)) || !are_plain_names(kwnames))
+    return _PyFunction_Vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames);
+  return call_armed(function, args, nargsf, kwnames, thread, taken, context);
+}
+
+static Ref function_with_code(PyFunctionObject* function, PyCodeObject* code) {
+  Ref made(PyFunction_New(reinterpret_cast<PyObject*>(code), globals_of(function)));
+  if (made && code->co_nfreevars > 0) {
+    KN_CHECK(closure_of(function) != nullptr && PyTuple_GET_SIZE(closure_of(function)) == code->co_nfreevars);
+    furnish(reinterpret_cast<PyFunctionObject*>(made.get()), nullptr, nullptr, nullptr, Py_NewRef(closure_of(function)));
+  }
+  return made;
+}
+
+PyObject* call_with_placeholders(PyFunctionObject* function, PyCodeObject* code, FrameTaken taken, void* context) {
+  PyThreadState* thread = this_thread();
+  if (c_stack_is_short()) return nullptr;
+  if (!can_take_frames(thread) || !is_ordinary(code)) {
+    PyErr_Format(PyExc_RuntimeError, "no frame of %U can be made here: %s", code->co_qualname,
+                 is_ordinary(code) ? "this is not the interpreter that imported kintsugi" : "not an ordinary function");
+    return nullptr;
+  }
+  Ref stand_in;
+  if (code_of(function) != code) {
+    stand_in = function_with_code(function, code);
+    if (!stand_in) return nullptr;
+    function = reinterpret_cast<PyFunctionObject*>(stand_in.get());
+  }
+  Ref kwnames;
+  if (code->co_kwonlyargcount > 0) {
+    kwnames = Ref(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
+                                   code->co_argcount + code->co_kwonlyargcount));
+    if (!kwnames) return nullptr;
+  }
+  static std::vector<PyObject*> nones;
+  size_t wanted = static_cast<size_t>(code->co_argcount + code->co_kwonlyargcount);
+  if (nones.size() < wanted) nones.resize(wanted, Py_None);
+  return call_armed(function, nones.data(), static_cast<size_t>(code->co_argcount), kwnames.get(), thread, taken, context);
+}
+
+// ---- The hook ------------------------------------------------------------------------------------------------------
+
+// As the evaluator does on entry and exit; CPython clears the frame after the hook returns.
+static PyObject* run_taken(PyThreadState* thread, Frame* frame, FrameTaken taken, void* context) {
+  set_caller(frame, current_frame(thread));
+  if (!enter_call(thread)) return nullptr;
+  set_current_frame(thread, frame);
+  PyObject* result = taken(context, thread, frame);
+  set_current_frame(thread, caller_of(frame));
+  leave_call(thread);
+  return result;
+}
+
+static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
+  if (armed != nullptr) [[unlikely]] {
+    bool ours = throwflag == 0 && thread == armed->thread && function_of(frame) == armed->function && is_fresh(frame) &&
+                current_frame(thread) == armed->caller;
+    if (!ours) return _PyEval_EvalFrameDefault(thread, frame, throwflag);
+    OneShot shot = *armed;
+    disarm();
+    return run_taken(thread, frame, shot.taken, shot.context);
+  }
+  if (capturing_threads == 0) {
+    if (thread->interp == home && evaluator_of(home) == evaluate) set_evaluator(home, below);
+  } else if (capturing && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) && is_fresh(frame) &&
+             !is_of_generator(frame) && !is_traced(thread) && capture_target.wants != nullptr &&
+             c_stack_left() >= kStackReserve && capture_target.wants(code_of(frame))) {
+    return run_taken(thread, frame, capture_target.taken, capture_target.context);
+  }
+  return below(thread, frame, throwflag);
+}
+
+// ---- Start ---------------------------------------------------------------------------------------------------------
+
+static void forget_other_threads() {  // in the child of a fork
+  if (capturing_threads > 0) capturing_threads = capturing ? 1 : 0;
+}
+
+bool init_hook() {
+  if (home != nullptr) return true;
+  if (pthread_atfork(nullptr, nullptr, forget_other_threads) != 0) {
+    PyErr_NoMemory();
+    return false;
+  }
+  home = this_thread()->interp;
+  return true;
+}
+
+}  // namespace kintsugi
