@@ -24,6 +24,7 @@ SETS = {  # name: (vector bytes, flags)
     "x86-64-v3": (32, ["-march=x86-64-v3", "-mno-fma"]),
 }
 WIDTHS = (32, 64)
+MAX_ALIGN = 32  # kMaxConstantAlign
 FLAGS = [
     "-std=c++20",
     "-O2",
@@ -118,6 +119,8 @@ def constant_hole(name, section, place, addend, constants):
         target += 1
     if target % 4 or not 0 <= target < section["size"]:
         raise Refused(f"{name}: unclear reference {addend:+#x} into {section['name']}")
+    if section["align"] > MAX_ALIGN:
+        raise Refused(f"{name}: constants in {section['name']} are aligned to {section['align']} bytes")
     size = section["entry_size"] if section["flags"] & SHF_MERGE and section["entry_size"] else section["size"]
     start = target - target % size
     value = bytes(section["bytes"][start:start + size])

@@ -29,6 +29,7 @@ struct KernelInput {
   bool is_number = false;  // a scalar in the argument block (int64 or double by dtype), else memory
   DType dtype = DType::k_float32;
   Access access = Access::kContiguous;
+  bool operator==(const KernelInput&) const = default;
 };
 // One value. Operands index values: inputs first, then instructions in order.
 struct KernelInstruction {
@@ -43,12 +44,14 @@ struct KernelOutput {
   Access access = Access::kContiguous;
   bool reduces = false;    // value is folded into one element per outer iteration
   Op reduction = Op::kCount;
-  DType dtype = DType::k_float32;  // stored
+  DType dtype = DType::k_float32;  // stored, or folded in
+  bool operator==(const KernelOutput&) const = default;
 };
 struct KernelSpec {
   std::vector<KernelInput> inputs;
   std::vector<KernelInstruction> body;
   std::vector<KernelOutput> outputs;  // stores, or exactly one reduction
+  bool operator==(const KernelSpec&) const = default;
 };
 std::string to_text(const KernelSpec& spec);
 bool parse_kernel(const std::string& text, KernelSpec* out, std::string* error);

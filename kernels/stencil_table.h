@@ -52,6 +52,7 @@ struct StencilRow {
   uint8_t position;  // logical register
   uint16_t stencil;
 };
+inline constexpr int kMaxConstantAlign = 32;
 struct StencilConstant {
   uint32_t offset;
   uint16_t bytes;
