@@ -1,5 +1,6 @@
 // A code object decoded once: instructions without caches and prefixes, the exception table, jump targets, liveness.
 // Offsets are in code units (byte offset / 2), as `prev_instr` counts them. Hides CPython's version from the tracer.
+// Reads the plain instructions, never the ones that the interpreter has specialised in place.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,7 @@ namespace kintsugi {
 enum class Opcode : uint8_t {
 #define KN_OPCODE(name, ...) k_##name,
 #include "jit/opcodes.def"
-  kCount
+  kCount  // also stands for a byte that is no instruction
 };
 
 struct Instruction {
@@ -40,16 +41,22 @@ struct Bytecode {
   std::vector<uint64_t> live;            // instruction_count * words
   int32_t words;
   bool calls_frame_readers;              // names locals, vars, eval, exec, breakpoint, _getframe, ...: all locals stay live
+  std::vector<int32_t> depth;            // values on the stack before each instruction, -1 where control never comes
+  const char* odd = nullptr;             // why no compiler makes such code (built by hand); it must be left to the interpreter
 
   const Instruction& at(int32_t offset) const { return instructions[index_at[offset]]; }
   bool is_live(int32_t instruction_index, int local) const {
     return live[instruction_index * words + (local >> 6)] >> (local & 63) & 1;
   }
-  const Handler* handler_at(int32_t offset) const;  // innermost, null if none
+  const Handler* handler_at(int32_t offset) const;  // null if none; the table has no nested rows
 };
 
-// Decoded form of a code object, made at first use and kept with it. Never null for a valid code object.
+// Decoded form of a code object, made at first use and dropped with it.
 const Bytecode& bytecode_of(PyCodeObject* code);
+// Values on the stack before the instruction at `offset`; -1 if control never comes there.
+int stack_depth_at(const Bytecode& bytecode, int offset);
+// Change of the stack's depth by an instruction, when it falls through or when it jumps.
+int64_t stack_effect(Opcode opcode, int32_t argument, bool jumps);
 // "12 LOAD_FAST 0 (x)" lines, for logs and tests.
 std::string to_text(const Bytecode& bytecode);
 const char* opcode_name(Opcode opcode);

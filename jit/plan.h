@@ -84,6 +84,8 @@ struct FrameState {
 enum class ExitKind : uint8_t {
   kReturn,    // the root frame returns recipe `result`
   kNext,      // go on at the innermost frame's offset (loop header, side exit): state is complete before that instruction
+  // Steps inside a builtin's callback leave through kStep or kNext of the builtin's call: a pending exception is dropped
+  // there, since performing the call again raises it again.
   kStep,      // a break: perform the instruction at the innermost offset through the C API, then go on after it
   kRaise,     // an exception is set, at the innermost offset
   kHandOver,  // the default evaluator runs the rest from the innermost offset
@@ -145,7 +147,6 @@ struct Plan {
   std::vector<KernelCall> kernels;
   std::vector<Group> groups;
   std::vector<OpCall> ops;
-  std::vector<int32_t> calls;          // rows for run_call, resolved through bindings by the runtime
   std::vector<std::string> graph;      // the tensor operations as text lines, for explain and logs
 };
 

@@ -46,7 +46,7 @@ struct TraceInput {
 struct TraceResult {
   Plan plan;
   std::vector<void*> bindings;
-  std::vector<Hold> holds;      // by ConstantId
+  std::vector<Hold> holds;      // by ConstantId. kStrong and kLayout bindings come with a reference that the caller takes over
   std::vector<GuardCache> caches;
   int tensor_ops = 0;           // tensor operations recorded
   bool reads_compiling = false; // the trace read is_compiling(): never skip it as plain

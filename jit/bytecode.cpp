@@ -1,0 +1,365 @@
+#include "jit/bytecode.h"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
+namespace kintsugi {
+namespace {
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "jit/opcodes.def has no columns for this CPython version"
+#endif
+
+enum class Flow : uint8_t { kNext, kEnd, kForward, kBackward, kForwardIf, kBackwardIf };
+
+struct OpcodeRow {
+  const char* name;
+  uint8_t number, caches;
+  Flow flow;
+};
+
+constexpr OpcodeRow kRows[] = {
+#define KN_OPCODE(name, number, caches, flow, ...) {#name, number, caches, Flow::k##flow},
+#include "jit/opcodes.def"
+    {"<unknown>", 0, 0, Flow::kEnd},
+};
+constexpr uint8_t kExtendedArgument = 144;
+
+const OpcodeRow& row_of(Opcode opcode) { return kRows[static_cast<int>(opcode)]; }
+bool jumps(Flow flow) { return flow != Flow::kNext && flow != Flow::kEnd; }
+bool jumps_back(Flow flow) { return flow == Flow::kBackward || flow == Flow::kBackwardIf; }
+bool falls_through(Flow flow) { return flow == Flow::kNext || flow == Flow::kForwardIf || flow == Flow::kBackwardIf; }
+
+Opcode opcode_of_byte(uint8_t byte) {
+  static const auto table = [] {
+    std::vector<Opcode> opcodes(256, Opcode::kCount);
+    for (int i = 0; i < static_cast<int>(Opcode::kCount); ++i) opcodes[kRows[i].number] = static_cast<Opcode>(i);
+    return opcodes;
+  }();
+  return table[byte];
+}
+
+// What the argument is an index into.
+enum class Operand : uint8_t { kNumber, kLocal, kCell, kName, kConstant };
+
+Operand operand_of(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::k_LOAD_FAST: case Opcode::k_STORE_FAST: case Opcode::k_DELETE_FAST:
+      return Operand::kLocal;
+    case Opcode::k_MAKE_CELL: case Opcode::k_LOAD_CLOSURE: case Opcode::k_LOAD_DEREF: case Opcode::k_STORE_DEREF:
+    case Opcode::k_DELETE_DEREF: case Opcode::k_LOAD_CLASSDEREF:
+      return Operand::kCell;
+    case Opcode::k_LOAD_GLOBAL: case Opcode::k_STORE_GLOBAL: case Opcode::k_DELETE_GLOBAL: case Opcode::k_LOAD_NAME:
+    case Opcode::k_STORE_NAME: case Opcode::k_DELETE_NAME: case Opcode::k_LOAD_ATTR: case Opcode::k_STORE_ATTR:
+    case Opcode::k_DELETE_ATTR: case Opcode::k_LOAD_METHOD: case Opcode::k_IMPORT_NAME: case Opcode::k_IMPORT_FROM:
+      return Operand::kName;
+    case Opcode::k_LOAD_CONST: case Opcode::k_KW_NAMES:
+      return Operand::kConstant;
+    default:
+      return Operand::kNumber;
+  }
+}
+
+int32_t operand_index(const Instruction& instruction) {
+  return instruction.opcode == Opcode::k_LOAD_GLOBAL ? instruction.argument >> 1 : instruction.argument;
+}
+
+bool operand_in_range(const PyCodeObject* code, const Instruction& instruction) {
+  int32_t index = operand_index(instruction);
+  switch (operand_of(instruction.opcode)) {
+    case Operand::kNumber: return instruction.argument >= 0;
+    case Operand::kLocal: case Operand::kCell: return index >= 0 && index < code->co_nlocalsplus;
+    case Operand::kName: return index >= 0 && index < PyTuple_GET_SIZE(code->co_names);
+    case Operand::kConstant: return index >= 0 && index < PyTuple_GET_SIZE(code->co_consts);
+  }
+  return false;
+}
+
+void decode_instructions(Bytecode* bytecode) {
+  Ref bytes(PyCode_GetCode(bytecode->code));
+  KN_CHECK(bytes);
+  const auto* units = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes.get()));
+  auto count = static_cast<int32_t>(PyBytes_GET_SIZE(bytes.get()) / 2);
+  bytecode->index_at.assign(count, -1);
+  for (int32_t offset = 0; offset < count;) {
+    int32_t unit = offset;
+    uint32_t argument = units[2 * unit + 1];
+    while (units[2 * unit] == kExtendedArgument && unit + 1 < count) {
+      ++unit;
+      argument = argument << 8 | units[2 * unit + 1];
+    }
+    Opcode opcode = opcode_of_byte(units[2 * unit]);
+    Instruction instruction{opcode, static_cast<int32_t>(argument), offset, unit, unit + 1 + row_of(opcode).caches};
+    if (opcode == Opcode::kCount) {
+      bytecode->odd = "a byte that is no instruction";
+    } else if (!operand_in_range(bytecode->code, instruction)) {
+      bytecode->odd = "an argument out of range";
+    }
+    if (jumps(row_of(opcode).flow)) {
+      int64_t target = instruction.next + (jumps_back(row_of(opcode).flow) ? -int64_t{1} : 1) * instruction.argument;
+      instruction.target = target >= 0 && target < count ? static_cast<int32_t>(target) : -1;
+    }
+    bytecode->index_at[offset] = static_cast<int32_t>(bytecode->instructions.size());
+    bytecode->instructions.push_back(instruction);
+    offset = instruction.next;
+  }
+  bytecode->is_loop_header.assign(bytecode->instructions.size(), 0);
+  for (const Instruction& instruction : bytecode->instructions) {
+    Flow flow = row_of(instruction.opcode).flow;
+    if (!jumps(flow)) continue;
+    if (instruction.target < 0 || bytecode->index_at[instruction.target] < 0) {
+      bytecode->odd = "a jump to no instruction";
+    } else if (jumps_back(flow)) {
+      bytecode->is_loop_header[bytecode->index_at[instruction.target]] = 1;
+    }
+  }
+}
+
+// co_exceptiontable: rows of four numbers (start, size, target, depth << 1 | lasti), big-endian groups of six bits; bit 6:
+// more groups follow; bit 7: first byte of a row. CPython: Objects/exception_handling_notes.txt.
+void decode_handlers(Bytecode* bytecode) {
+  PyObject* table = bytecode->code->co_exceptiontable;
+  if (!PyBytes_Check(table)) return;
+  const auto* at = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(table));
+  const uint8_t* end = at + PyBytes_GET_SIZE(table);
+  auto count = static_cast<int32_t>(bytecode->index_at.size());
+  while (at < end) {
+    int32_t row[4] = {};
+    for (int32_t& number : row) {
+      bool more = true;
+      for (int group = 0; more && group < 5 && at < end; ++group, ++at) {
+        number = static_cast<int32_t>(static_cast<uint32_t>(number) << 6 | (*at & 63u));
+        more = *at & 64;
+      }
+    }
+    int64_t handler_end = int64_t{row[0]} + row[1];
+    if (row[0] < 0 || handler_end > count || row[2] < 0 || row[2] >= count || bytecode->index_at[row[2]] < 0) {
+      bytecode->odd = "an exception table with a row out of range";
+      return;
+    }
+    bytecode->handlers.push_back({row[0], static_cast<int32_t>(handler_end), row[2], row[3] >> 1, (row[3] & 1) != 0});
+  }
+}
+
+void decode_lines(Bytecode* bytecode) {
+  Ref lines(PyObject_CallMethod(reinterpret_cast<PyObject*>(bytecode->code), "co_lines", nullptr));
+  KN_CHECK(lines);
+  std::vector<int32_t> by_unit(bytecode->index_at.size(), -1);
+  while (Ref range{PyIter_Next(lines.get())}) {  // (first byte, end byte, line or None)
+    auto at = [&](int i) { return PyLong_AsSsize_t(PyTuple_GET_ITEM(range.get(), i)) / 2; };
+    if (PyTuple_GET_ITEM(range.get(), 2) == Py_None) continue;
+    auto line = static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(range.get(), 2)));
+    auto end = std::min(at(1), static_cast<Py_ssize_t>(by_unit.size()));
+    for (Py_ssize_t unit = std::max<Py_ssize_t>(at(0), 0); unit < end; ++unit) by_unit[unit] = line;
+  }
+  PyErr_Clear();  // a line table that does not parse costs lines, nothing else
+  for (Instruction& instruction : bytecode->instructions) instruction.line = by_unit[instruction.unit];
+}
+
+// Follows control from the start and from each handler that can be reached, counting the stack.
+void compute_depths(Bytecode* bytecode) {
+  bytecode->depth.assign(bytecode->instructions.size(), -1);
+  std::vector<int32_t> pending;
+  auto arrive = [&](int32_t index, int64_t depth) {
+    if (index >= static_cast<int32_t>(bytecode->depth.size())) {
+      bytecode->odd = "control runs past the end";
+    } else if (depth < 0 || depth > bytecode->code->co_stacksize) {
+      bytecode->odd = "the stack leaves its bounds";
+    } else if (bytecode->depth[index] < 0) {
+      bytecode->depth[index] = static_cast<int32_t>(depth);
+      pending.push_back(index);
+    } else if (bytecode->depth[index] != depth) {
+      bytecode->odd = "two depths of the stack at one instruction";
+    }
+  };
+  arrive(0, 0);
+  while (!pending.empty() && !bytecode->odd) {
+    int32_t index = pending.back();
+    pending.pop_back();
+    const Instruction& instruction = bytecode->instructions[index];
+    int32_t depth = bytecode->depth[index];
+    Flow flow = row_of(instruction.opcode).flow;
+    if (falls_through(flow)) {
+      arrive(index + 1, depth + stack_effect(instruction.opcode, instruction.argument, /*jumps=*/false));
+    }
+    if (jumps(flow)) {
+      arrive(bytecode->index_at[instruction.target],
+             depth + stack_effect(instruction.opcode, instruction.argument, /*jumps=*/true));
+    }
+    if (const Handler* handler = bytecode->handler_at(instruction.unit)) {
+      arrive(bytecode->index_at[handler->target], int64_t{handler->depth} + handler->lasti + 1);
+    }
+  }
+}
+
+class BitRow {
+ public:
+  explicit BitRow(uint64_t* words) : words_(words) {}
+  void set(int bit) { words_[bit >> 6] |= uint64_t{1} << (bit & 63); }
+  void clear(int bit) { words_[bit >> 6] &= ~(uint64_t{1} << (bit & 63)); }
+
+ private:
+  uint64_t* words_;
+};
+
+// Names through which a frame's locals are read from outside its bytecode.
+bool names_any(const PyCodeObject* code, std::initializer_list<const char*> names) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
+    for (const char* name : names) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
+    }
+  }
+  return false;
+}
+
+// Locals that are never dead: cells, free variables, and the first argument where super() without arguments reads it.
+std::vector<uint64_t> always_live(const Bytecode& bytecode) {
+  const PyCodeObject* code = bytecode.code;
+  std::vector<uint64_t> row(bytecode.words, 0);
+  BitRow bits(row.data());
+  for (const Instruction& instruction : bytecode.instructions) {
+    if (operand_of(instruction.opcode) == Operand::kCell) bits.set(instruction.argument);
+  }
+  for (int i = 0; i < code->co_nfreevars; ++i) bits.set(code->co_nlocalsplus - 1 - i);
+  if (names_any(code, {"super"}) && code->co_nlocalsplus > 0) bits.set(0);
+  if (bytecode.calls_frame_readers) {
+    for (int i = 0; i < code->co_nlocalsplus; ++i) bits.set(i);
+  }
+  return row;
+}
+
+// Backward over the instructions until nothing changes: live before = uses, or live after unless it is written here, or
+// live in the handler that an exception here reaches.
+void compute_liveness(Bytecode* bytecode) {
+  auto count = static_cast<int32_t>(bytecode->instructions.size());
+  int32_t words = bytecode->words;
+  const std::vector<uint64_t> always = always_live(*bytecode);
+  bytecode->live.assign(static_cast<size_t>(count) * words, 0);
+  std::vector<uint64_t> row(words);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int32_t index = count - 1; index >= 0; --index) {
+      const Instruction& instruction = bytecode->instructions[index];
+      Flow flow = row_of(instruction.opcode).flow;
+      auto join = [&](int32_t other) {
+        for (int32_t word = 0; word < words; ++word) row[word] |= bytecode->live[other * words + word];
+      };
+      row = always;
+      if (falls_through(flow) && index + 1 < count) join(index + 1);  // code that is never reached may run past the end
+      if (jumps(flow)) join(bytecode->index_at[instruction.target]);
+      BitRow bits(row.data());
+      if (instruction.opcode == Opcode::k_STORE_FAST) bits.clear(instruction.argument);
+      if (const Handler* handler = bytecode->handler_at(instruction.unit)) join(bytecode->index_at[handler->target]);
+      if (instruction.opcode == Opcode::k_LOAD_FAST || instruction.opcode == Opcode::k_DELETE_FAST) {
+        bits.set(instruction.argument);
+      }
+      for (int32_t word = 0; word < words; ++word) row[word] |= always[word];
+      uint64_t* live = &bytecode->live[index * words];
+      if (std::memcmp(live, row.data(), words * sizeof(uint64_t)) != 0) {
+        std::memcpy(live, row.data(), words * sizeof(uint64_t));
+        changed = true;
+      }
+    }
+  }
+}
+
+Bytecode* decode(PyCodeObject* code) {
+  auto bytecode = std::make_unique<Bytecode>();
+  bytecode->code = code;
+  bytecode->words = std::max(1, (code->co_nlocalsplus + 63) / 64);
+  bytecode->calls_frame_readers =
+      names_any(code, {"locals", "vars", "dir", "eval", "exec", "breakpoint", "set_trace", "_getframe", "currentframe",
+                       "_current_frames", "inspect", "pdb", "f_locals"});
+  decode_instructions(bytecode.get());
+  decode_handlers(bytecode.get());
+  decode_lines(bytecode.get());
+  if (!bytecode->odd) compute_depths(bytecode.get());
+  if (bytecode->odd) {  // nothing may be concluded from it
+    bytecode->depth.assign(bytecode->instructions.size(), -1);
+    bytecode->live.assign(bytecode->instructions.size() * bytecode->words, ~uint64_t{0});
+  } else {
+    compute_liveness(bytecode.get());
+  }
+  return bytecode.release();
+}
+
+void drop(void* bytecode) { delete static_cast<Bytecode*>(bytecode); }
+
+std::string operand_text(const Bytecode& bytecode, const Instruction& instruction) {
+  if (instruction.target >= 0) return "to " + std::to_string(instruction.target);
+  auto* code = reinterpret_cast<PyObject*>(bytecode.code);
+  int32_t index = operand_index(instruction);
+  Ref owner;
+  switch (operand_of(instruction.opcode)) {
+    case Operand::kNumber: return "";
+    case Operand::kLocal: case Operand::kCell: owner = Ref::share(bytecode.code->co_localsplusnames); break;
+    case Operand::kName: owner = Ref(PyObject_GetAttrString(code, "co_names")); break;
+    case Operand::kConstant: owner = Ref(PyObject_GetAttrString(code, "co_consts")); break;
+  }
+  if (!owner || index < 0 || index >= PyTuple_GET_SIZE(owner.get())) return "?";
+  Borrowed item = PyTuple_GET_ITEM(owner.get(), index);
+  Ref text(PyUnicode_Check(item) && owner.get() != bytecode.code->co_consts ? Ref::share(item).release()
+                                                                            : PyObject_Repr(item));
+  const char* characters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!characters) PyErr_Clear();
+  return characters ? characters : "?";
+}
+
+}  // namespace
+
+const Handler* Bytecode::handler_at(int32_t offset) const {
+  for (const Handler& handler : handlers) {
+    if (handler.start <= offset && offset < handler.end) return &handler;
+  }
+  return nullptr;
+}
+
+const Bytecode& bytecode_of(PyCodeObject* code) {
+  // CPython drops what a code object's extra slot holds with the code object.
+  static const Py_ssize_t slot = _PyEval_RequestCodeExtraIndex(drop);
+  KN_CHECK(slot >= 0);
+  auto* owner = reinterpret_cast<PyObject*>(code);
+  void* found = nullptr;
+  if (_PyCode_GetExtra(owner, slot, &found) == 0 && found) return *static_cast<Bytecode*>(found);
+  SavedError saved;
+  std::unique_ptr<Bytecode> bytecode(decode(code));
+  KN_CHECK(_PyCode_SetExtra(owner, slot, bytecode.get()) == 0);
+  return *bytecode.release();
+}
+
+int stack_depth_at(const Bytecode& bytecode, int offset) {
+  bool known = offset >= 0 && offset < static_cast<int>(bytecode.index_at.size()) && bytecode.index_at[offset] >= 0;
+  return known ? bytecode.depth[bytecode.index_at[offset]] : -1;
+}
+
+int64_t stack_effect(Opcode opcode, int32_t argument, bool jumps) {
+  [[maybe_unused]] int64_t n = argument;
+  switch (opcode) {
+#define KN_OPCODE(name, number, caches, flow, pops, pushes, jump_pushes, ...) \
+  case Opcode::k_##name:                                                      \
+    return (jumps ? (jump_pushes) : (pushes)) - (pops);
+#include "jit/opcodes.def"
+    default:
+      return 0;
+  }
+}
+
+const char* opcode_name(Opcode opcode) { return row_of(opcode).name; }
+
+std::string to_text(const Bytecode& bytecode) {
+  std::string text;
+  for (const Instruction& instruction : bytecode.instructions) {
+    text += std::to_string(instruction.offset) + " " + opcode_name(instruction.opcode) + " " +
+            std::to_string(instruction.argument);
+    std::string operand = operand_text(bytecode, instruction);
+    text += operand.empty() ? "\n" : " (" + operand + ")\n";
+  }
+  for (const Handler& handler : bytecode.handlers) {
+    text += "handler of " + std::to_string(handler.start) + " to " + std::to_string(handler.end) + ": " +
+            std::to_string(handler.target) + ", depth " + std::to_string(handler.depth) + (handler.lasti ? ", lasti\n" : "\n");
+  }
+  return text;
+}
+
+}  // namespace kintsugi
