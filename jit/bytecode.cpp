@@ -7,22 +7,21 @@
 namespace kintsugi {
 namespace {
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error "jit/opcodes.def has no columns for this CPython version"
-#endif
-
 enum class Flow : uint8_t { kNext, kEnd, kForward, kBackward, kForwardIf, kBackwardIf };
+
+enum class Operand : uint8_t { kNumber, kLocal, kCell, kName, kConstant };
 
 struct OpcodeRow {
   const char* name;
   uint8_t number, caches;
+  Operand operand;
   Flow flow;
 };
 
 constexpr OpcodeRow kRows[] = {
-#define KN_OPCODE(name, number, caches, flow, ...) {#name, number, caches, Flow::k##flow},
+#define KN_OPCODE(name, number, caches, operand, flow, ...) {#name, number, caches, Operand::k##operand, Flow::k##flow},
 #include "jit/opcodes.def"
-    {"<unknown>", 0, 0, Flow::kEnd},
+    {"<unknown>", 0, 0, Operand::kNumber, Flow::kEnd},
 };
 constexpr uint8_t kExtendedArgument = 144;
 
@@ -40,38 +39,22 @@ Opcode opcode_of_byte(uint8_t byte) {
   return table[byte];
 }
 
-// What the argument is an index into.
-enum class Operand : uint8_t { kNumber, kLocal, kCell, kName, kConstant };
-
-Operand operand_of(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::k_LOAD_FAST: case Opcode::k_STORE_FAST: case Opcode::k_DELETE_FAST:
-      return Operand::kLocal;
-    case Opcode::k_MAKE_CELL: case Opcode::k_LOAD_CLOSURE: case Opcode::k_LOAD_DEREF: case Opcode::k_STORE_DEREF:
-    case Opcode::k_DELETE_DEREF: case Opcode::k_LOAD_CLASSDEREF:
-      return Operand::kCell;
-    case Opcode::k_LOAD_GLOBAL: case Opcode::k_STORE_GLOBAL: case Opcode::k_DELETE_GLOBAL: case Opcode::k_LOAD_NAME:
-    case Opcode::k_STORE_NAME: case Opcode::k_DELETE_NAME: case Opcode::k_LOAD_ATTR: case Opcode::k_STORE_ATTR:
-    case Opcode::k_DELETE_ATTR: case Opcode::k_LOAD_METHOD: case Opcode::k_IMPORT_NAME: case Opcode::k_IMPORT_FROM:
-      return Operand::kName;
-    case Opcode::k_LOAD_CONST: case Opcode::k_KW_NAMES:
-      return Operand::kConstant;
-    default:
-      return Operand::kNumber;
-  }
-}
-
 int32_t operand_index(const Instruction& instruction) {
   return instruction.opcode == Opcode::k_LOAD_GLOBAL ? instruction.argument >> 1 : instruction.argument;
 }
 
 bool operand_in_range(const PyCodeObject* code, const Instruction& instruction) {
   int32_t index = operand_index(instruction);
-  switch (operand_of(instruction.opcode)) {
-    case Operand::kNumber: return instruction.argument >= 0;
-    case Operand::kLocal: case Operand::kCell: return index >= 0 && index < code->co_nlocalsplus;
-    case Operand::kName: return index >= 0 && index < PyTuple_GET_SIZE(code->co_names);
-    case Operand::kConstant: return index >= 0 && index < PyTuple_GET_SIZE(code->co_consts);
+  switch (row_of(instruction.opcode).operand) {
+    case Operand::kNumber:
+      return instruction.argument >= 0;
+    case Operand::kLocal:
+    case Operand::kCell:
+      return index >= 0 && index < code->co_nlocalsplus;
+    case Operand::kName:
+      return index >= 0 && index < PyTuple_GET_SIZE(code->co_names);
+    case Operand::kConstant:
+      return index >= 0 && index < PyTuple_GET_SIZE(code->co_consts);
   }
   return false;
 }
@@ -116,8 +99,8 @@ void decode_instructions(Bytecode* bytecode) {
   }
 }
 
-// co_exceptiontable: rows of four numbers (start, size, target, depth << 1 | lasti), big-endian groups of six bits; bit 6:
-// more groups follow; bit 7: first byte of a row. CPython: Objects/exception_handling_notes.txt.
+// co_exceptiontable: rows of four numbers (start, size, target, depth << 1 | lasti) in big-endian groups of six bits.
+// Bit 6: more groups follow; bit 7: first byte of a row. CPython: Objects/exception_handling_notes.txt.
 void decode_handlers(Bytecode* bytecode) {
   PyObject* table = bytecode->code->co_exceptiontable;
   if (!PyBytes_Check(table)) return;
@@ -219,7 +202,7 @@ std::vector<uint64_t> always_live(const Bytecode& bytecode) {
   std::vector<uint64_t> row(bytecode.words, 0);
   BitRow bits(row.data());
   for (const Instruction& instruction : bytecode.instructions) {
-    if (operand_of(instruction.opcode) == Operand::kCell) bits.set(instruction.argument);
+    if (row_of(instruction.opcode).operand == Operand::kCell) bits.set(instruction.argument);
   }
   for (int i = 0; i < code->co_nfreevars; ++i) bits.set(code->co_nlocalsplus - 1 - i);
   if (names_any(code, {"super"}) && code->co_nlocalsplus > 0) bits.set(0);
@@ -291,11 +274,19 @@ std::string operand_text(const Bytecode& bytecode, const Instruction& instructio
   auto* code = reinterpret_cast<PyObject*>(bytecode.code);
   int32_t index = operand_index(instruction);
   Ref owner;
-  switch (operand_of(instruction.opcode)) {
-    case Operand::kNumber: return "";
-    case Operand::kLocal: case Operand::kCell: owner = Ref::share(bytecode.code->co_localsplusnames); break;
-    case Operand::kName: owner = Ref(PyObject_GetAttrString(code, "co_names")); break;
-    case Operand::kConstant: owner = Ref(PyObject_GetAttrString(code, "co_consts")); break;
+  switch (row_of(instruction.opcode).operand) {
+    case Operand::kNumber:
+      return "";
+    case Operand::kLocal:
+    case Operand::kCell:
+      owner = Ref::share(bytecode.code->co_localsplusnames);
+      break;
+    case Operand::kName:
+      owner = Ref(PyObject_GetAttrString(code, "co_names"));
+      break;
+    case Operand::kConstant:
+      owner = Ref(PyObject_GetAttrString(code, "co_consts"));
+      break;
   }
   if (!owner || index < 0 || index >= PyTuple_GET_SIZE(owner.get())) return "?";
   Borrowed item = PyTuple_GET_ITEM(owner.get(), index);
@@ -336,8 +327,8 @@ int stack_depth_at(const Bytecode& bytecode, int offset) {
 int64_t stack_effect(Opcode opcode, int32_t argument, bool jumps) {
   [[maybe_unused]] int64_t n = argument;
   switch (opcode) {
-#define KN_OPCODE(name, number, caches, flow, pops, pushes, jump_pushes, ...) \
-  case Opcode::k_##name:                                                      \
+#define KN_OPCODE(name, number, caches, operand, flow, pops, pushes, jump_pushes, ...) \
+  case Opcode::k_##name:                                                               \
     return (jumps ? (jump_pushes) : (pushes)) - (pops);
 #include "jit/opcodes.def"
     default:
@@ -357,7 +348,8 @@ std::string to_text(const Bytecode& bytecode) {
   }
   for (const Handler& handler : bytecode.handlers) {
     text += "handler of " + std::to_string(handler.start) + " to " + std::to_string(handler.end) + ": " +
-            std::to_string(handler.target) + ", depth " + std::to_string(handler.depth) + (handler.lasti ? ", lasti\n" : "\n");
+            std::to_string(handler.target) + ", depth " + std::to_string(handler.depth) +
+            (handler.lasti ? ", lasti\n" : "\n");
   }
   return text;
 }

@@ -18,31 +18,31 @@ enum class Opcode : uint8_t {
 
 struct Instruction {
   Opcode opcode;
-  int32_t argument;      // EXTENDED_ARG folded in
-  int32_t offset;        // of the first unit, its EXTENDED_ARG prefixes included
-  int32_t unit;          // of the opcode unit itself (what lasti points at)
-  int32_t next;          // offset of the following instruction (caches skipped)
-  int32_t target = -1;   // of a jump
+  int32_t argument;     // EXTENDED_ARG folded in
+  int32_t offset;       // of the first unit, its EXTENDED_ARG prefixes included
+  int32_t unit;         // of the opcode unit itself (what lasti points at)
+  int32_t next;         // offset of the following instruction (caches skipped)
+  int32_t target = -1;  // of a jump
   int32_t line;
 };
 
-struct Handler {         // one row of the exception table
+struct Handler {  // one row of the exception table
   int32_t start, end, target, depth;
   bool lasti;
 };
 
 struct Bytecode {
-  PyCodeObject* code;                    // borrowed: lives with the code object
+  PyCodeObject* code;  // borrowed: lives with the code object
   std::vector<Instruction> instructions;
-  std::vector<int32_t> index_at;         // by offset: index into instructions, -1 inside one
+  std::vector<int32_t> index_at;  // by offset: index into instructions, -1 inside one
   std::vector<Handler> handlers;
-  std::vector<uint8_t> is_loop_header;   // by instruction index: target of a backward jump
+  std::vector<uint8_t> is_loop_header;  // by instruction index: target of a backward jump
   // Locals (localsplus bits) that may be read at or after instruction i, handlers included. Row-major bit sets.
-  std::vector<uint64_t> live;            // instruction_count * words
+  std::vector<uint64_t> live;  // instruction_count * words
   int32_t words;
-  bool calls_frame_readers;              // names locals, vars, eval, exec, breakpoint, _getframe, ...: all locals stay live
-  std::vector<int32_t> depth;            // values on the stack before each instruction, -1 where control never comes
-  const char* odd = nullptr;             // why no compiler makes such code (built by hand); it must be left to the interpreter
+  bool calls_frame_readers;    // names locals, eval, exec, breakpoint, _getframe, ...: all locals stay live
+  std::vector<int32_t> depth;  // values on the stack before each instruction, -1 where control never comes
+  const char* odd = nullptr;   // why no compiler makes such code; it must be left to the interpreter
 
   const Instruction& at(int32_t offset) const { return instructions[index_at[offset]]; }
   bool is_live(int32_t instruction_index, int local) const {
