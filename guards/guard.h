@@ -2,6 +2,7 @@
 // meaning (through the C API, names the guard that failed); compile.cpp is the same in native code; both read this.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ enum class Compare : uint8_t { kLess, kLessEqual, kEqual, kNotEqual, kGreater, k
 enum class ConstantKind : uint8_t {
   kInt, kFloat, kString,  // by value (text holds a string's UTF-8)
   kLayout,                // text form of kernels/layout.h
-  kObject,                // any Python object: text describes it; the pointer is bindings[i]
+  kObject,                // any Python object: text describes it; the pointer is bindings[i]. Strings that guards
+                          // compare have their interned object in bindings[i] too
   kPointer,               // not an object (a dict's keys, a state word): bindings[i]
 };
 struct Constant {
@@ -43,6 +45,39 @@ struct Constant {
   int64_t i64 = 0;
   double f64 = 0;
   std::string text;
+};
+
+// Where a dict or attribute guard found its value last. Native code compares this and reads the value at once; when it
+// does not fit any more, the slow reference looks the name up, and writes down the new place. `form` is fixed when the
+// segment is emitted: what is reached another way later stays slow, and right.
+struct GuardCache {
+  enum class Form : uint8_t {
+    kNone,          // always slow
+    kDict,          // a combined table: the value is in the keys object, after the name
+    kSplitDict,     // a split table: the value is in the dict's array of values
+    kInlineValues,  // 3.11: the instance's own array of values, without a dict
+  };
+  const void* keys = nullptr;   // the keys object
+  uint64_t version = 0;         // of the whole dict (dict_lacks, dict_keys), or entries in shared keys (instance_lacks)
+  int32_t name_offset = 0;      // bytes from the keys object to the entry's name
+  int32_t value_offset = -1;    // bytes from the array of values to the value
+  uint32_t geometry = 0;        // of the keys object: with it the same, name_offset lies inside
+  int32_t dict_offset = 0;      // bytes from the object to its dict pointer; 0: the object is the dict
+  Form form = Form::kNone;
+};
+
+// A guard program with what it refers to, and what it runs over. Both are views of a segment and of the driver's state.
+struct GuardProgram {
+  std::span<const Guard> guards;
+  std::span<const Constant> constants;
+  std::span<const std::string> sources;
+  std::span<void* const> bindings;   // by ConstantId
+  std::span<GuardCache> caches;      // by guard
+};
+struct GuardInput {
+  void* const* slots;  // PyObject*: null entries are unbound
+  void* function;      // PyFunctionObject*
+  uint64_t* values;    // loads go here
 };
 
 }  // namespace kintsugi

@@ -147,6 +147,7 @@ void Emitter::compare(Memory a, int64_t value) {
 }
 void Emitter::compare_32(Memory a, int32_t value) { A.cmp(half(a), value); }
 void Emitter::compare_32(Reg a, int32_t value) { A.cmp(gp_32(a), value); }
+void Emitter::compare_32(Reg a, Memory b) { A.cmp(gp_32(a), half(b)); }
 void Emitter::test(Reg a) { A.test(gp(a), gp(a)); }
 
 void Emitter::jump(Label to) { A.jmp(asmjit::Label(to.id)); }

@@ -70,6 +70,7 @@ class Emitter {
   void compare(Memory a, const void* value) { compare(a, reinterpret_cast<int64_t>(value)); }
   void compare_32(Memory a, int32_t value);
   void compare_32(Reg a, int32_t value);
+  void compare_32(Reg a, Memory b);
   void test(Reg a);  // against itself
 
   void jump(Label to);
