@@ -6,7 +6,7 @@ python=$1 folder=$(mkdir -p "$2" && cd "$2" && pwd)
 
 rm -rf "$folder/empty" "$folder"/*.whl
 PATH=$(dirname "$python"):$PATH "$python" -m pip -q wheel . --no-deps --no-build-isolation --wheel-dir "$folder" \
-  -Cbuild-dir="$folder/meson" || { cat "$folder/meson/meson-logs/meson-log.txt" | tail -40; exit 1; }
+  --config-settings=build-dir="$folder/meson"
 "$python" -m venv --without-pip "$folder/empty"
 "$python" -m pip -q --python "$folder/empty/bin/python" install --no-deps --no-index "$folder"/*.whl
 
