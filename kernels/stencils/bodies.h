@@ -1,0 +1,337 @@
+// The bodies of element-wise ops that are more than an operator: what the expressions of ops.def call. Each is written
+// once, for a scalar and for a vector (lanes.h), without calls, tables in memory, FMA or reassociation, so that the
+// reference, both stencil sets and every tail give the same bits. A branch is taken only to skip work whose result no
+// lane would select. Bounds of error: the rows of ops.def; measured by tests/unit/math_test.cpp.
+#pragma once
+#include "kernels/stencils/lanes.h"
+#include "kernels/stencils/reduction.h"
+
+namespace kintsugi {
+
+// ---- Whole numbers, choice.
+
+template <typename V>
+KN_BODY V abs_body(const V& a) {
+  if constexpr (kIsFloating<V>) {
+    return magnitude(a);
+  } else {
+    return select<V>(a < 0, -a, a);
+  }
+}
+
+template <typename V>
+KN_BODY V sqrt_body(const V& a) {
+  return square_root(a);
+}
+
+template <typename V>
+KN_BODY V relu_body(const V& a) {
+  return select<V>(a < 0, splat<V>(0), a);
+}
+
+// a != a only for NaN; a NaN in b is taken because no comparison with it holds.
+template <typename V>
+KN_BODY V maximum_body(const V& a, const V& b) {
+  return select<V>((a > b) | (a != a), a, b);
+}
+template <typename V>
+KN_BODY V minimum_body(const V& a, const V& b) {
+  return select<V>((a < b) | (a != a), a, b);
+}
+
+// To (a scalar or vector type) from a; numbers only. A float outside the integer's range, and NaN, give the smallest
+// integer, as the instruction does.
+template <typename To, typename V>
+KN_BODY To convert_body(const V& a) {
+  using E = ElementOf<To>;
+  if constexpr (kIsFloating<V> && !kIsFloating<To>) {
+    constexpr ElementOf<V> lowest = sizeof(E) == 4 ? -0x1p31 : -0x1p63;
+    return to<E>(select<V>((a >= lowest) & (a < -lowest), a, splat<V>(lowest)));
+  } else {
+    return to<E>(a);
+  }
+}
+
+template <typename V>
+KN_BODY V trunc_body(const V& a) {
+  using F = FloatFacts<V>;
+  const V size = magnitude(a);
+  const V nearest = (size + F::kIntegral) - F::kIntegral;
+  const V below = nearest - select<V>(nearest > size, splat<V>(1), splat<V>(0));
+  return select<V>(size < F::kIntegral, with_sign(below, a), a);
+}
+
+template <typename V>
+KN_BODY V floor_body(const V& a) {
+  const V whole = trunc_body(a);
+  return whole - select<V>(whole > a, splat<V>(1), splat<V>(0));
+}
+
+// ---- Division. Integers: b = 0 is reported by the kernel, its lanes give 0 here.
+
+template <typename V>
+KN_BODY V truncated_quotient(const V& a, const V& b) {
+  if constexpr (sizeof(ElementOf<V>) == 4) {
+    // Exact: |a / b| misses a whole number by 1 / |b| at least, far more than the rounding of the quotient.
+    return to<int32_t>(to<double>(a) / to<double>(b));
+  } else {
+    return a / b;
+  }
+}
+
+template <typename V>
+KN_BODY V integer_floor_divide(const V& a, const V& b) {
+  const V safe = select<V>((b == 0) | (b == -1), splat<V>(1), b);
+  const V quotient = truncated_quotient(a, safe);
+  const V rest = a - quotient * safe;
+  const V floor = quotient - select<V>((rest != 0) & ((rest ^ safe) < 0), splat<V>(1), splat<V>(0));
+  return select<V>(b == 0, splat<V>(0), select<V>(b == -1, -a, floor));
+}
+
+// Python's %: the exact remainder of the truncated quotient, moved to the divisor's sign.
+template <typename V>
+KN_BODY V remainder_body(const V& a, const V& b) {
+  if constexpr (kIsFloating<V>) {
+    const V rest = truncated_remainder(a, b);
+    const V moved = select<V>((rest < 0) ^ (b < 0), rest + b, rest);
+    return select<V>(rest == 0, with_sign(splat<V>(0), b), moved);
+  } else {
+    return select<V>(b == 0, splat<V>(0), a - integer_floor_divide(a, b) * b);
+  }
+}
+
+// Python's //: from the exact remainder, not from the rounded quotient.
+template <typename V>
+KN_BODY V floor_divide_body(const V& a, const V& b) {
+  if constexpr (kIsFloating<V>) {
+    const V rest = truncated_remainder(a, b);
+    const V whole = (a - rest) / b;  // nearly whole
+    const V lowered = whole - select<V>((rest != 0) & ((rest < 0) ^ (b < 0)), splat<V>(1), splat<V>(0));
+    const V floor = floor_body(lowered);
+    const V nearest = floor + select<V>(lowered - floor > ElementOf<V>(0.5), splat<V>(1), splat<V>(0));
+    const V quotient = a / b;
+    const V signed_zero = with_sign(splat<V>(0), quotient);
+    return select<V>(b == 0, quotient, select<V>(lowered == 0, signed_zero, nearest));
+  } else {
+    return integer_floor_divide(a, b);
+  }
+}
+
+// ---- Exponential and logarithm.
+
+// x = n ln 2 + r; e^x = 2^n (1 + r + r^2 q(r)). 2^n in two factors, for results beyond both ends of the normal range.
+template <typename V>
+KN_BODY V exp_body(const V& a) {
+  using I = IntOf<V>;
+  using U = UintOf<V>;
+  using E = ElementOf<V>;
+  constexpr bool kSingle = kIsSingle<V>;
+  constexpr E highest = kSingle ? 89 : 710, lowest = kSingle ? -105 : -746;
+  const V x = select<V>(a > highest, splat<V>(highest), select<V>(a < lowest, splat<V>(lowest), a));
+  I n;
+  const V whole = round_small<V>(x * E(0x1.71547652b82fep+0), &n);
+  V r = x - whole * E(kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1);  // exact: few bits times few bits
+  r = r - whole * E(kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33);
+  V q;
+  if constexpr (kSingle) {
+    q = polynomial(r, 0.5, 0x1.5554d8p-3, 0x1.555516p-5, 0x1.12106cp-7, 0x1.6d1606p-10);
+  } else {
+    q = polynomial(r, 0.5, 0x1.5555555555556p-3, 0x1.5555555553b6cp-5, 0x1.1111111110918p-7, 0x1.6c16c1794e1dcp-10,
+                   0x1.a01a01a83ba17p-13, 0x1.a019b621f9d08p-16, 0x1.71de0be2b5e96p-19, 0x1.2894f52583578p-22,
+                   0x1.af3ce42b12b24p-26);
+  }
+  const V mantissa = 1 + (r + (r * r) * q);
+  const I half = bits<I>(bits<U>(n + 2048) >> 1) - 1024;  // n / 2 without a signed shift
+  return mantissa * power_of_two<V>(half) * power_of_two<V>(n - half);
+}
+
+// x = 2^k m with m near 1; with s = (m - 1) / (m + 1), log m = 2s + s^3 R(s^2).
+template <typename V>
+KN_BODY V log_body(const V& a) {
+  using F = FloatFacts<V>;
+  using I = IntOf<V>;
+  using U = UintOf<V>;
+  using E = ElementOf<V>;
+  const MaskOf<V> subnormal = a < F::kSmallestNormal;
+  const V x = select<V>(subnormal, a * E(0x1p54), a);
+  // Moved so that the exponent field changes at sqrt(1/2) instead of at 1.
+  constexpr auto root = static_cast<ElementOf<U>>(F::kSingle ? 0x3f3504f3 : 0x3fe6a09e667f3bcd);
+  constexpr auto one = static_cast<ElementOf<U>>(F::kSingle ? 0x3f800000 : 0x3ff0000000000000);
+  const U moved = bits<U>(x) + (one - root);
+  const I exponent = bits<I>(moved >> F::kMantissaBits) - F::kBias;
+  const V k = from_small<V>(exponent) - select<V>(subnormal, splat<V>(54), splat<V>(0));
+  const V m = bits<V>((moved & ((ElementOf<U>(1) << F::kMantissaBits) - 1)) + root);
+
+  const V f = m - 1;
+  const V s = f / (2 + f);
+  const V z = s * s;
+  V r;
+  if constexpr (F::kSingle) {
+    r = z * polynomial(z, 0x1.555556p-1, 0x1.9999fp-2, 0x1.245a08p-2, 0x1.de4738p-3);
+  } else {
+    r = z * polynomial(z, 0x1.5555555555558p-1, 0x1.99999999949d0p-2, 0x1.2492492eefe17p-2, 0x1.c71c61a40ddfbp-3,
+                       0x1.74630f3e18fa7p-3, 0x1.39f2bba043e06p-3, 0x1.2be6c99b32a48p-3);
+  }
+  // 2s = f - s f and s f = f^2 / 2 - s f^2 / 2 keep the leading term exact.
+  const V half_square = E(0.5) * f * f;
+  const V low = k * E(F::kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33);
+  const V tail = half_square - (s * (half_square + r) + low);
+  const V result = k * E(F::kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1) - (tail - f);
+  return select<V>(a == 0, splat<V>(-F::kInfinity),
+                   select<V>(a < 0, splat<V>(F::kNaN), select<V>(a < F::kInfinity, result, a)));
+}
+
+// ---- Trigonometry. Reduction to [-pi/4, pi/4] is in reduction.h. float32 runs in float64 lanes: the result is then
+// nearly always the correctly rounded one, for fewer operations than exact float32 reduction takes.
+
+// Sine (shift 0) or cosine (shift 1) of a.
+template <int kShift, typename V>
+KN_BODY V sine_or_cosine(const V& a) {
+  if constexpr (kIsSingle<V>) {
+    using W = WithElement<V, double>;
+    const W x = to<double>(a);
+    IntOf<W> n;
+    W r, low;
+    reduce_quarter_turns</*kPrecise=*/false>(x, &n, &r, &low);
+    const W z = r * r;
+    const W sine = r * (1 + z * polynomial(z, -0x1.5555555454057p-3, 0x1.11110dd6f24b2p-7, -0x1.a0138702ef739p-13,
+                                           0x1.6db3872f5e48bp-19));
+    const W cosine = 1 + z * (-0.5 + z * polynomial(z, 0x1.55555554ff76fp-5, -0x1.6c16bf44b915cp-10,
+                                                    0x1.a015aebf2d52dp-16, -0x1.251d4aa551446p-22));
+    return to<float>(by_quarter<W>(n + kShift, sine, cosine));
+  } else {
+    IntOf<V> n;
+    V r, low;
+    reduce_quarter_turns</*kPrecise=*/true>(a, &n, &r, &low);
+    const V z = r * r;
+    // sin(r + low) = r + (r^3 P + low (1 - z / 2)); cos(r + low) = 1 - z / 2 + (z^2 Q - r low), the rounding of
+    // 1 - z / 2 added back.
+    const V cube = z * r;
+    const V p = polynomial(z, 0x1.1111111110b6cp-7, -0x1.a01a019e73325p-13, 0x1.71de3781495ffp-19,
+                           -0x1.ae5ff4f957b14p-26, 0x1.5e0333e3ccba1p-33);
+    const V sine = r - ((z * (0.5 * low - cube * p) - low) - cube * -0x1.5555555555555p-3);
+    const V q = polynomial(z, 0x1.5555555555555p-5, -0x1.6c16c16c16944p-10, 0x1.a01a019f4671dp-16,
+                           -0x1.27e4fa0d3726cp-22, 0x1.1eeb5de1e2b95p-29, -0x1.9075bb669682cp-37);
+    const V half = 0.5 * z;
+    const V leading = 1 - half;
+    const V cosine = leading + (((1 - leading) - half) + (z * z * q - r * low));
+    const V result = by_quarter<V>(n + kShift, sine, cosine);
+    return kShift == 0 ? select<V>(a == 0, a, result) : result;  // keeps -0.0
+  }
+}
+
+template <typename V>
+KN_BODY V sin_body(const V& a) {
+  return sine_or_cosine<0>(a);
+}
+template <typename V>
+KN_BODY V cos_body(const V& a) {
+  return sine_or_cosine<1>(a);
+}
+
+// ---- Inverse tangent and hyperbolic tangent.
+
+// The smaller over the larger coordinate, reduced by a further pi/4 where it is above tan(pi/8): every angle is a
+// multiple of pi/4 plus or minus the inverse tangent of at most 0.415.
+template <typename V>
+KN_BODY V atan2_double(const V& y, const V& x) {
+  constexpr double infinity = __builtin_inf();
+  V ay = magnitude(y), ax = magnitude(x);
+  const MaskOf<V> steep = ay > ax;
+  V large = select<V>(steep, ay, ax), small = select<V>(steep, ax, ay);
+  const MaskOf<V> unbounded = large == infinity;
+  small = select<V>(unbounded, select<V>(small == infinity, splat<V>(1), splat<V>(0)), small);
+  large = select<V>(unbounded | (large == 0), splat<V>(1), large);
+  const V scale = select<V>(large > 0x1p1000, splat<V>(0x1p-4), splat<V>(1));  // so that the sum is finite
+  small = small * scale;
+  large = large * scale;
+
+  const MaskOf<V> diagonal = small > 0x1.a827999fcef32p-2 * large;
+  const V t = select<V>(diagonal, small - large, small) / select<V>(diagonal, small + large, large);
+  const V z = t * t;
+  const V p = polynomial(z, -0x1.5555555555555p-2, 0x1.999999999933dp-3, -0x1.24924924355d5p-3, 0x1.c71c7184c32bfp-4,
+                         -0x1.745d0b153ffadp-4, 0x1.3b126143b5cbcp-4, -0x1.10fa5ee9ab25cp-4, 0x1.dfe49b2919c4ep-5,
+                         -0x1.a090d1950d2b4p-5, 0x1.41495cefb6c73p-5, -0x1.39f38ad451ea7p-6);
+  const V tail = t * z * p;
+
+  // angle = base +- (t + tail), base in units of pi/4.
+  V base = select<V>(diagonal, splat<V>(1), splat<V>(0));
+  const MaskOf<V> left = bits<IntOf<V>>(x) < 0;
+  base = select<V>(steep, 2 - base, base);
+  base = select<V>(left, 4 - base, base);
+  const V sign = select<V>(steep, splat<V>(-1), splat<V>(1)) * select<V>(left, splat<V>(-1), splat<V>(1));
+  const V high = base * 0x1.921fb54442d18p-1, low = base * 0x1.1a62633145c07p-55;  // exact for base 0 to 4
+  const V turned = sign * t;
+  const V leading = high + turned;
+  const V error = turned - (leading - high);  // |high| >= |turned| or high = 0
+  const V angle = leading + (error + (sign * tail + low));
+  const V plain = select<V>(base == 0, t + tail, angle);
+  const V signed_angle = with_sign(plain, y);
+  return select<V>((x != x) | (y != y), x + y, signed_angle);
+}
+
+template <typename V>
+KN_BODY V atan2_body(const V& y, const V& x) {
+  if constexpr (kIsSingle<V>) {
+    return to<float>(atan2_double(to<double>(y), to<double>(x)));
+  } else {
+    return atan2_double(y, x);
+  }
+}
+
+template <typename V>
+KN_BODY V tanh_body(const V& a) {
+  constexpr bool kSingle = kIsSingle<V>;
+  const V x = magnitude(a);
+  const V far = 1 - 2 / (exp_body(x + x) + 1);
+  const V z = x * x;
+  V p;
+  if constexpr (kSingle) {
+    p = polynomial(z, -0x1.555554p-2, 0x1.111042p-3, -0x1.b9d7aep-5, 0x1.622538p-6, -0x1.03f99ap-7, 0x1.f4908ap-10);
+  } else {
+    p = polynomial(z, -0x1.5555555555555p-2, 0x1.11111111110a8p-3, -0x1.ba1ba1ba0f126p-5, 0x1.664f487e0a749p-6,
+                   -0x1.226e3473dce5cp-7, 0x1.d6d39ae3905e2p-9, -0x1.7d9f6f23e8682p-10, 0x1.3526e9ed54da1p-11,
+                   -0x1.f243823c8c981p-13, 0x1.8445870f6fe41p-14, -0x1.05bbdae896297p-15, 0x1.b33642a122cddp-18);
+  }
+  const V near = x + x * z * p;
+  return with_sign(select<V>(x < ElementOf<V>(kSingle ? 0.75 : 0.625), near, far), a);
+}
+
+// ---- Random numbers: Philox 4x32-10, a function of (seed, draw, index of the element).
+
+struct RandomWords {
+  uint32_t word[4];
+};
+KN_BODY RandomWords random_words(uint64_t seed, uint64_t draw, uint64_t index) {
+  uint32_t counter[4] = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
+                         static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32)};
+  uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (int round = 0; round < 10; round++) {
+    const uint64_t a = uint64_t{0xd2511f53} * counter[0], b = uint64_t{0xcd9e8d57} * counter[2];
+    const uint32_t next[4] = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+                              static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    for (int i = 0; i < 4; i++) counter[i] = next[i];
+    key[0] += 0x9e3779b9;
+    key[1] += 0xbb67ae85;
+  }
+  return {{counter[0], counter[1], counter[2], counter[3]}};
+}
+
+// Uniform in [0, 1): 24 or 53 bits of the words from `first` on.
+template <typename T>
+KN_BODY T uniform(const RandomWords& words, int first) {
+  if constexpr (sizeof(T) == 4) {
+    return static_cast<T>(words.word[first] >> 8) * T(0x1p-24);
+  } else {
+    return static_cast<T>(((uint64_t{words.word[first]} << 32) | words.word[first + 1]) >> 11) * T(0x1p-53);
+  }
+}
+
+// Box and Muller's transform of two uniform numbers, the first in (0, 1].
+template <typename T>
+KN_BODY T normal(const RandomWords& words) {
+  const T radius = sqrt_body(T(-2) * log_body(T(1) - uniform<T>(words, 0)));
+  return radius * cos_body(T(0x1.921fb54442d18p+2) * uniform<T>(words, 2));
+}
+
+}  // namespace kintsugi
