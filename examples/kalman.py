@@ -3,10 +3,10 @@
     ./dev demo        or: python examples/kalman.py [path.png]
 
 The filter fuses two poor sources: wheel odometry, smooth but drifting, and sightings of known landmarks (range and
-bearing), absolute but noisy and sometimes plain wrong. It is ordinary Python: a class with its state, small matrices, and
-a gate that asks one number of each sighting (`.item()`, then `if`) and prints what it turns away. None of it was written
-with a compiler in mind. `kt.compile(follow)` is the only change; this script then shows that it changed the time and
-nothing else.
+bearing), absolute but noisy and sometimes plain wrong. It is ordinary Python: a class with its state, small matrices,
+and a gate that asks one number of each sighting (`.item()`, then `if`) and prints what it turns away. None of it was
+written with a compiler in mind. `kt.compile(follow)` is the only change; this script then shows that it changed the
+time and nothing else.
 """
 import contextlib
 import io
@@ -188,8 +188,8 @@ def main():
     same = bits(plain.path) == bits(compiled.path) == bits(again.path) and said == said_compiled == said_again
     path = [pose.tolist() for pose in plain.path]
     rejected = [int(line[5:9]) for line in said.splitlines()]
-    print(f"{len(readings)} steps, {sum(r.landmark is not None for r in readings)} sightings, {plain.rejected} rejected; "
-          "the first three:")
+    sightings = sum(reading.landmark is not None for reading in readings)
+    print(f"{len(readings)} steps, {sightings} sightings, {plain.rejected} rejected; the first three:")
     print("".join("  " + line for line in said.splitlines(keepends=True)[:3]), end="")
 
     odometry = PoseFilter(START)

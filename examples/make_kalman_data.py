@@ -2,8 +2,8 @@
 
     python examples/make_kalman_data.py        writes data/landmarks.csv and data/drive.csv
 
-The vehicle.  Each step of 0.1 s the robot steers for the next of eight waypoints. Its wheels follow the commanded speeds
-with a little slip, constant during the step, so that the true pose moves on an exact arc.
+The vehicle.  Each step of 0.1 s the robot steers for the next of eight waypoints. Its wheels follow the commanded
+speeds with a little slip, constant during the step, so that the true pose moves on an exact arc.
 
 The odometry.  Encoders report each wheel's speed with noise, and the right wheel is 0.6 % larger than the controller
 believes: by wheel odometry alone the robot is metres off after a few rounds.
