@@ -142,8 +142,10 @@ def error_of(path, truth):
 
 def explain(title, readings, index):
     """What the compiler made of the step at `index`."""
-    robot, _, _ = run(follow, PoseFilter(START), readings[:index])
+    robot = PoseFilter(START)
     with contextlib.redirect_stdout(io.StringIO()):
+        for reading in readings[:index]:
+            follow(robot, reading)
         explanation = kt._dynamo.explain(follow)(robot, readings[index])
     sizes = ", ".join(str(len(ops)) for ops in explanation.ops_per_graph)
     print(f"\n{title}: {explanation.graph_count} graphs of {sizes} operations, {len(explanation.out_guards)} guards")
