@@ -29,7 +29,7 @@ FLAGS = [
     "-std=c++20",
     "-O2",
     "-fno-pic", "-mcmodel=small",  # static relocation: a hole's address becomes a 32-bit immediate or displacement
-    "-ffp-contract=off", "-fno-fast-math",  # the same bits everywhere
+    "-ffp-contract=off", "-fno-fast-math", "-fwrapv",  # the same bits everywhere
     "-ffreestanding", "-fno-builtin",  # no memset or memcpy made out of a loop: a stencil calls nothing
     "-fno-vectorize", "-fno-slp-vectorize",  # bodies are vectors already; a tail loop is short
     "-fno-jump-tables", "-fno-stack-protector", "-fcf-protection=none",  # nothing beside the body

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
+#include "kernels/reference.h"
 
 namespace kintsugi {
 namespace {
@@ -324,8 +324,7 @@ bool Assembler::place(CodeAllocator* allocator) {
 
 bool Assembler::run(CodeAllocator* allocator) {
   index_ = &stencil_index(group_width(spec_));
-  if (spec_.outputs[0].reduces) scratch_ = 16 * index_->table->width / 8;  // partials; slots follow
-  scratch_ = (scratch_ + 63) / 64 * 64;
+  if (spec_.outputs[0].reduces) scratch_ = kReductionPartials * index_->table->width / 8;  // slots follow
   plan_values();
   for (size_t v = 0; v < values_.size(); ++v) {
     if (values_[v].keep && values_[v].uses > 0) keep(static_cast<int>(v));
@@ -333,6 +332,7 @@ bool Assembler::run(CodeAllocator* allocator) {
   store_outputs();
   if (failed_ || !place(allocator)) return false;
   kernel_->scratch_bytes = scratch_;
+  kernel_->lane_bytes = index_->table->width / 8;
   bool flat = !spec_.outputs[0].reduces;
   for (const KernelInput& input : spec_.inputs) flat &= input.is_number || input.access != Access::kStrided;
   for (const KernelOutput& output : spec_.outputs) flat &= output.access == Access::kContiguous;

@@ -12,7 +12,8 @@ struct MachineKernel : Kernel {
   uint64_t hash = 0;
   CodeSpan span;
   size_t span_bytes = 0;
-  // The loop over count elements, of any kernel. A reduction folds into kPartials partials at the start of scratch.
+  size_t lane_bytes = 0;  // of a value as wide as the group, and of a bool
+  // The loop over count elements, of any kernel. A reduction folds into kReductionPartials partials at the start of scratch.
   void (*inner)(KernelBlock*) = nullptr;
 };
 

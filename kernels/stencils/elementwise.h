@@ -15,13 +15,6 @@ KN_INLINE Target mask_to(const V& mask) {
     return __builtin_convertvector(mask, Target);
   }
 }
-template <typename V>
-inline constexpr bool kIsTile = false;
-template <>
-inline constexpr bool kIsTile<Tile<int32_t>> = true;
-template <>
-inline constexpr bool kIsTile<Tile<int64_t>> = true;
-
 // The result of expression in `dtype`: same element type, or a mask.
 template <DType Compute, int K, typename V>
 KN_INLINE void put_result(Registers& registers, const V& value) {
@@ -78,7 +71,7 @@ KN_INLINE TileFor<To> convert_tile(const TileFor<From>& a) {
 // A reduction folds element i into partial i mod 16; the 16 partials lie in scratch.
 template <typename T>
 KN_INLINE Tile<T>* partials(char* slot, int64_t i) {
-  return reinterpret_cast<Tile<T>*>(slot + (kTile < kPartials ? (i & (kPartials - 1)) : 0) * int64_t{sizeof(T)});
+  return reinterpret_cast<Tile<T>*>(slot + (kTile < kReductionPartials ? (i & (kReductionPartials - 1)) : 0) * int64_t{sizeof(T)});
 }
 #define KN_FOLD(name, dtype, ...)                                                              \
   KN_STENCIL(kn__reduce__##name##__##dtype##__0, KN_TAKE(b, 0, dtype);                         \

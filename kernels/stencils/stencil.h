@@ -8,14 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/reference.h"
 #include "kernels/stencils/bodies.h"
-#include "kernels/cpu.h"
 
 namespace kintsugi::stencil {
 
 #define KN_INLINE static inline __attribute__((always_inline))
 
-inline constexpr int kPartials = 16;  // of a reduction
 inline constexpr int kTile = 2 * KN_VECTOR * 8 / KN_WIDTH;  // elements that one pass works on
 typedef float Register __attribute__((ext_vector_type(KN_VECTOR / 4)));
 
