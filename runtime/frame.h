@@ -46,6 +46,9 @@ inline void set_current_frame(PyThreadState* thread, Frame* frame) { thread->cfr
 // A debugger, tracer or profiler watches this thread.
 inline bool is_traced(PyThreadState* thread) { return thread->cframe->use_tracing != 0; }
 
+inline Py_tracefunc& tracer_of(PyThreadState* thread) { return thread->c_tracefunc; }
+inline Py_tracefunc& profiler_of(PyThreadState* thread) { return thread->c_profilefunc; }
+
 // Something waits: a signal, a pending call, another thread that wants the lock, an asynchronous exception.
 inline bool is_interrupted(PyThreadState* thread) {
   return __atomic_load_n(&thread->interp->ceval.eval_breaker._value, __ATOMIC_RELAXED) != 0;
@@ -67,6 +70,7 @@ inline bool enter_call(PyThreadState* thread) {  // false: RecursionError is set
   return false;  // the check has given the unit back
 }
 inline void leave_call(PyThreadState* thread) { ++thread->recursion_remaining; }
+inline void enter_again(PyThreadState* thread) { --thread->recursion_remaining; }  // what leave_call has just given back
 
 // The exception being handled: the object that `raise` alone would raise again, or null.
 inline PyObject* handled_exception(PyThreadState* thread) {

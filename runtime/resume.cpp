@@ -1,0 +1,112 @@
+#include "runtime/resume.h"
+
+#include <opcode.h>
+
+namespace kintsugi {
+
+Activation adopt(PyThreadState* thread, Frame* frame) {
+  Activation activation;
+  activation.function = function_of(frame);
+  activation.code = code_of(frame);
+  activation.slots = slots_of(frame);
+  activation.frame = frame;
+  activation.thread = thread;
+  return activation;
+}
+
+void move_into_frame(Activation& activation, Frame* frame) {
+  PyObject** from = std::exchange(activation.slots, slots_of(frame));
+  activation.frame = frame;
+  activation.function = function_of(frame);
+  int count = local_slots(activation.code) + activation.depth;
+  int held = value_count(frame);
+  for (int i = 0; i < count; ++i) {
+    PyObject* old = i < held ? activation.slots[i] : nullptr;
+    activation.slots[i] = std::exchange(from[i], nullptr);
+    Py_XDECREF(old);
+  }
+  set_value_count(frame, count);
+}
+
+int opcode_unit(PyCodeObject* code, int offset) {
+  const uint16_t* units = plain_units(code);
+  KN_CHECK(units != nullptr);
+  for (;; ++offset) {
+    int opcode = units[offset] & 0xff;
+    if (opcode == EXTENDED_ARG || opcode == KW_NAMES) continue;
+    if (opcode != PRECALL) return offset;
+    offset += INLINE_CACHE_ENTRIES_PRECALL;
+  }
+}
+
+// ---- Tracing that begins in the middle -----------------------------------------------------------------------------
+// Delivering an exception enters the evaluator the way generator.throw does, and that tells a tracer and a profiler of a
+// call which has long begun. Both are kept from that one event.
+
+struct Watchers {
+  PyThreadState* thread = nullptr;
+  Py_tracefunc tracer = nullptr, profiler = nullptr;
+};
+static thread_local Watchers muted;
+
+static int ignore_one_trace_event(PyObject*, PyFrameObject*, int, PyObject*) {
+  tracer_of(muted.thread) = std::exchange(muted.tracer, nullptr);
+  return 0;
+}
+static int ignore_one_profile_event(PyObject*, PyFrameObject*, int, PyObject*) {
+  profiler_of(muted.thread) = std::exchange(muted.profiler, nullptr);
+  return 0;
+}
+static void mute_call_event(PyThreadState* thread) {
+  muted = {thread, tracer_of(thread), profiler_of(thread)};
+  if (muted.tracer != nullptr) tracer_of(thread) = ignore_one_trace_event;
+  if (muted.profiler != nullptr) profiler_of(thread) = ignore_one_profile_event;
+}
+static void unmute(PyThreadState* thread) {  // for events that never came
+  if (tracer_of(thread) == ignore_one_trace_event) tracer_of(thread) = muted.tracer;
+  if (profiler_of(thread) == ignore_one_profile_event) profiler_of(thread) = muted.profiler;
+}
+
+// ---- The three ends ------------------------------------------------------------------------------------------------
+
+// The evaluator links the frame and counts the call itself. A finished frame has its locals only: CPython's caller clears
+// it. The frame is linked again after, since the hook unlinks what it linked.
+static PyObject* evaluate_rest(Activation& activation, bool throwing) {
+  KN_CHECK(activation.frame != nullptr);
+  KN_CHECK((PyErr_Occurred() != nullptr) == throwing);
+  PyThreadState* thread = activation.thread;
+  set_value_count(activation.frame, local_slots(activation.code) + activation.depth);
+  set_current_frame(thread, caller_of(activation.frame));
+  leave_call(thread);
+  bool mute = throwing && is_traced(thread);
+  if (mute) mute_call_event(thread);
+  PyObject* result = _PyEval_EvalFrameDefault(thread, activation.frame, throwing);
+  if (mute) unmute(thread);
+  enter_again(thread);
+  set_current_frame(thread, activation.frame);
+  activation.depth = 0;
+  return result;
+}
+
+PyObject* hand_over(Activation& activation, int offset) {
+  set_next(activation.frame, offset);
+  return evaluate_rest(activation, /*throwing=*/false);
+}
+
+PyObject* raise_at(Activation& activation, int offset) {
+  set_running(activation.frame, opcode_unit(activation.code, offset));
+  return evaluate_rest(activation, /*throwing=*/true);
+}
+
+PyObject* finish(Activation& activation, PyObject* result) {
+  int locals = local_slots(activation.code);
+  set_value_count(activation.frame, locals + activation.depth);
+  while (activation.depth > 0) {
+    PyObject* value = std::exchange(activation.stack()[--activation.depth], nullptr);
+    set_value_count(activation.frame, locals + activation.depth);
+    Py_XDECREF(value);
+  }
+  return result;
+}
+
+}  // namespace kintsugi

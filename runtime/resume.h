@@ -1,0 +1,64 @@
+// Activations, and giving a frame back to CPython in the middle of its function. Slots, stack and position are written into
+// the frame that CPython made, and its default evaluator goes on from there. Offsets are code units (byte offset / 2).
+// Used by call.cpp and step.cpp; knows nothing of segments.
+#pragma once
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+// One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null for
+// unbound locals and for the NULL that calls leave on the stack. Room for co_nlocalsplus + co_stacksize words.
+struct Activation {
+  PyFunctionObject* function = nullptr;  // borrowed from the caller or the frame
+  PyCodeObject* code = nullptr;          // borrowed likewise
+  PyObject** slots = nullptr;            // of the frame, or an array of the caller's while there is no frame
+  int depth = 0;                         // values on the stack now
+  Frame* frame = nullptr;                // null while frameless
+  PyThreadState* thread = nullptr;
+
+  PyObject** stack() const { return slots + local_slots(code); }
+};
+
+// The activation of a frame that the hook has just handed over: parameters bound, nothing run yet.
+Activation adopt(PyThreadState* thread, Frame* frame);
+
+// Gives a frameless activation its frame: every slot moves there, what the frame held (placeholders) is dropped.
+void move_into_frame(Activation& activation, Frame* frame);
+
+// Makes a slot hold `owned` (or nothing); what it held goes last, since dropping it may run code that looks at the frame.
+inline void store_slot(Activation& activation, int slot, PyObject* owned) {
+  PyObject* old = std::exchange(activation.slots[slot], owned);
+  Py_XDECREF(old);
+}
+
+// What sys._getframe, tracebacks and f_lineno see from now on: the instruction whose opcode unit is `unit`. Call before
+// anything that can run Python code or raise.
+inline void set_position(Activation& activation, int unit) {
+  if (activation.frame == nullptr) return;
+  set_running(activation.frame, unit);
+  set_value_count(activation.frame, local_slots(activation.code) + activation.depth);
+}
+
+// The opcode unit of the instruction at `offset`: past EXTENDED_ARG; for KW_NAMES and PRECALL, the CALL they prepare.
+int opcode_unit(PyCodeObject* code, int offset);
+
+// A taken frame is linked while its FrameTaken runs. These two are for frames that are to be out of sight in between.
+inline void link(Activation& activation) {
+  set_caller(activation.frame, current_frame(activation.thread));
+  set_current_frame(activation.thread, activation.frame);
+}
+inline void unlink(Activation& activation) { set_current_frame(activation.thread, caller_of(activation.frame)); }
+
+// Three ends of a taken frame. Each consumes the activation's stack and answers what FrameTaken has to return. The
+// activation must have its frame.
+//
+// The default evaluator runs the rest, beginning with the instruction at `offset`. No exception may be pending.
+PyObject* hand_over(Activation& activation, int offset);
+// The pending exception is delivered at the instruction at `offset`: the function's own handlers, `with` and `finally` run,
+// the traceback gets its entry, and the evaluator runs the rest.
+PyObject* raise_at(Activation& activation, int offset);
+// The function is done: `result` is its value, or null with an exception that has its traceback already (passed through).
+// CPython drops what the frame still holds, so this has to be called however the frame ends.
+PyObject* finish(Activation& activation, PyObject* result);
+
+}  // namespace kintsugi
