@@ -37,10 +37,12 @@ struct NativeState {
 };
 inline constexpr int32_t kMissed = -1;
 
-// A named piece of a segment's code, for disassembly and profilers.
+// A piece of a segment's code, for disassembly. Named only when somebody asks: emission has no time for text.
 struct CodePart {
-  uint32_t offset;
-  std::string name;
+  enum class Kind : uint8_t { kEnter, kGuard, kBody, kStep, kExit, kStubs };
+  uint32_t offset = 0;
+  Kind kind = Kind::kEnter;
+  int32_t index = 0;  // of the guard, step or exit
 };
 
 // The code of one segment. Owns its kernels and its code memory. `plan` and `bindings` stay valid beside it; emitted code

@@ -17,6 +17,13 @@ enum class StepKind : uint8_t {
   kCount
 };
 
+// The functions of float_math, by Step::imm. Results are those of Python's math module and operators, bit for bit; where
+// Python raises, the step leaves.
+enum class FloatFunction : int64_t {
+  kSin, kCos, kTan, kAsin, kAcos, kAtan, kAtan2, kSinh, kCosh, kTanh, kExp, kLog, kLog2, kLog10, kSqrt, kCopysign, kFmod,
+  kHypot, kPow, kFloorDivide, kRemainder, kRadians, kDegrees,
+};
+
 using ExitId = int32_t;
 inline constexpr ExitId kNoExit = -1;
 using RecipeId = int32_t;

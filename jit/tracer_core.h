@@ -30,6 +30,7 @@ struct TraceFrame {
   ReturnRule rule = ReturnRule::kPush;  // what this frame's result becomes for its caller
   std::map<int32_t, int> loop_turns;    // header offset -> back edges taken
   bool root = false;
+  bool answers_now = false;     // its result goes to call_now, not to the caller's stack
 };
 
 // What an instruction's handler answers.
@@ -47,7 +48,7 @@ class Tracer {
 
   // ---- tracer.cpp: values, constants, exits
   Value* make(ValueKind kind);
-  Value* constant(PyObject* object, bool strong = true);  // atoms, or objects that something guarded keeps alive
+  Value* constant(PyObject* object);                      // atoms, or objects that something guarded keeps alive
   Value* constant_owned(PyObject* stolen);                // keeps the new reference for the trace's length; null stays null
   Value* int_constant(int64_t value);
   Value* none() { return constant(Py_None); }
@@ -83,6 +84,7 @@ class Tracer {
   ValueId slot_id(Value* lazy);
   bool is_dynamic_source(const std::string& text, bool number);
   void mutate(Value* real);              // notes a change: aliases must be known
+  void changing(Value* value);           // before any change to what a value is known to hold
   void guard_distinct();                 // at the end: what was changed is no other object that was looked at
 
   // ---- tracer_ops.cpp
@@ -92,7 +94,7 @@ class Tracer {
   bool truth(Value* value, bool* known, bool* answer);  // false: cannot be followed; known false: a kBool, kInt or kFloat word
 
   // ---- numbers.cpp
-  bool fold(Value* value, PyObject** object);  // the object of a constant atom
+  bool fold(Value* value, PyObject** object);  // the object of a constant atom (tuples of atoms are built)
   Flow binary(int operation, Value* left, Value* right, Value** out);
   Flow compare(int operation, Value* left, Value* right, Value** out);
   Flow unary(int opcode, Value* operand, Value** out);
@@ -109,12 +111,18 @@ class Tracer {
   Flow tensor_get_item(Value* tensor, Value* key, Value** out);
   Flow tensor_set_item(Value* tensor, Value* key, Value* value);
   Flow tensor_attribute(Value* tensor, PyObject* name, Value** out);
+  PyObject* stand_in(Value* value, bool* has_words);  // what parse_call sees of a value; borrowed, null: nothing
+  Flow tensor_meaning(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, bool has_words, Value** out);
+  Flow tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout, Value** out);
+  Value* tensor_value(Layout* stolen, ValueId id, bool dynamic);
+  Value* size_of(Value* tensor, int dim);
   Flow tensor_iterate(Value* tensor, std::vector<Value*>* items);
 
   // ---- objects.cpp
   Flow get_attribute(Value* object, PyObject* name, Value** out);   // may push an inlined frame (property): *out stays null
   Flow set_attribute(Value* object, PyObject* name, Value* value);
   Flow load_method(Value* object, PyObject* name, Value** function, Value** self);  // self null: plain callable
+  bool ensure_version(PyTypeObject* type);                   // guards the class; false: it has no version
   Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
   bool has_attribute(Value* object, PyObject* name, bool* answer);
   Flow construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names);
@@ -148,19 +156,18 @@ class Tracer {
   enum class Next { kItem, kEnd, kUnknown };
   Next next(Value* iterator, Value** out);
   int64_t remaining(Value* iterator);                           // items left if known, else -1
+  bool can_follow(Value* iterator);                             // next() will not answer kUnknown
   bool drain(Value* iterable, std::vector<Value*>* items);      // all items of something finite
   Value* tuple_of(std::vector<Value*> items);
   Value* list_of(std::vector<Value*> items);
   bool key_of(Value* key, PyObject** out);                      // atoms that hash and compare by value
 
  private:
-  friend struct TracerParts;
   Flow run_loop(size_t floor);
   void finish(ExitId exit);
   RecipeId add_recipe(Recipe recipe);
   void build_parts(Value* value);
   bool reaches(Value* from, Value* to);
-  void collect_exits();
 
  public:
   const TraceInput& input_;
@@ -168,6 +175,7 @@ class Tracer {
   Trace trace_;
   std::deque<Value> arena_;
   std::deque<TraceFrame> frames_;
+  std::vector<Value*> initial_;                     // the entry's slots, as they were given
   Value* null_;
   std::unordered_map<PyObject*, Value*> known_;     // real objects that were looked at
   std::unordered_map<PyObject*, Value*> constants_;
@@ -185,7 +193,11 @@ class Tracer {
   BreakReason reason_{};
   std::string context_;
   int instructions_ = 0;
-  int call_now_depth_ = 0;
+  int call_now_depth_ = 0;                          // builtins whose callbacks are being followed
+  int call_now_frames_ = 0;                         // frames up to the outermost such builtin's call
+  int32_t call_now_serial_ = 0;                     // values older than this existed before it
+  int tensor_calls_ = 0;
+  Value* returned_ = nullptr;                       // what call_now's callee answered
   bool ended_ = false;
 };
 

@@ -29,6 +29,7 @@ enum class IteratorKind : uint8_t { kSequence /* over items of a tuple or list *
 
 struct Value {
   ValueKind kind = ValueKind::kNull;
+  int32_t serial = 0;           // order of making
   ValueId id = kNoValue;        // the object, when one exists at run time; of numbers: the unboxed word
   ValueId boxed = kNoValue;     // of numbers: the object, when one exists
   PyObject* object = nullptr;   // what it is in this call: the constant, the real object, or a stand-in. Kept by the tracer

@@ -1,0 +1,523 @@
+// The tracer's loop and the state it keeps: frames of inlined calls, constants, exits with their recipes, restarts.
+#include "jit/tracer.h"
+
+#include <chrono>
+
+#include "jit/tracer_core.h"
+
+namespace kintsugi {
+
+namespace {
+
+constexpr int kRestartLimit = 100;  // as many calls may turn out not to be followed inside
+
+using Clock = std::chrono::steady_clock;
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+std::string place_of(const TraceFrame& frame) {
+  PyCodeObject* code = frame.bytecode->code;
+  int line = frame.bytecode->at(frame.at).line;
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  const char* name = PyUnicode_AsUTF8(code->co_name);
+  if (file == nullptr || name == nullptr) PyErr_Clear();
+  return std::string(file ? file : "?") + ":" + std::to_string(line) + ":" + (name ? name : "?");
+}
+
+}  // namespace
+
+Tracer::Tracer(const TraceInput& input, TraceResult* result) : input_(input), result_(result) {
+  null_ = make(ValueKind::kNull);
+}
+
+Tracer::~Tracer() {
+  for (Layout* layout : layouts_) release(layout);
+}
+
+// ---- Values and constants ---------------------------------------------------------------------------------------------
+
+Value* Tracer::make(ValueKind kind) {
+  arena_.emplace_back();
+  arena_.back().kind = kind;
+  arena_.back().serial = static_cast<int32_t>(arena_.size());
+  return &arena_.back();
+}
+
+Value* Tracer::constant(PyObject* object) {
+  auto [place, fresh] = constants_.try_emplace(object, nullptr);
+  if (fresh) {
+    keep(object);
+    place->second = make(ValueKind::kConstant);
+    place->second->object = object;
+  }
+  return place->second;
+}
+
+Value* Tracer::constant_owned(PyObject* stolen) {
+  if (stolen == nullptr) return nullptr;
+  Value* value = constant(stolen);
+  Py_DECREF(stolen);
+  return value;
+}
+
+Value* Tracer::int_constant(int64_t value) { return constant_owned(PyLong_FromLongLong(value)); }
+
+ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
+  auto [place, fresh] = constant_ids_.try_emplace(object, static_cast<ConstantId>(plan().constants.size()));
+  if (!fresh) {
+    Hold& held = result_->holds[place->second];
+    if (hold == Hold::kStrong && held != Hold::kStrong) held = hold;
+    return place->second;
+  }
+  keep(object);
+  Constant constant{ConstantKind::kObject, 0, 0, std::string(Py_TYPE(object)->tp_name)};
+  if (PyType_Check(object)) constant.text += std::string(" ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
+  if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object)) {
+    Ref text(PyObject_Repr(object));
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8 != nullptr) constant.text += std::string(" ") + std::string(utf8).substr(0, 80);
+    PyErr_Clear();
+  }
+  plan().constants.push_back(std::move(constant));
+  result_->bindings.push_back(object);
+  result_->holds.push_back(hold);
+  return place->second;
+}
+
+ConstantId Tracer::string_constant(const std::string& text) {
+  auto [place, fresh] = text_ids_.try_emplace(text, static_cast<ConstantId>(plan().constants.size()));
+  if (fresh) {
+    plan().constants.push_back({ConstantKind::kString, 0, 0, text});
+    result_->bindings.push_back(nullptr);
+    result_->holds.push_back(Hold::kNone);
+  }
+  return place->second;
+}
+
+ConstantId Tracer::layout_constant(Layout* layout) {
+  std::string text = to_text(*layout);
+  auto [place, fresh] = text_ids_.try_emplace("layout " + text, static_cast<ConstantId>(plan().constants.size()));
+  if (fresh) {
+    plan().constants.push_back({ConstantKind::kLayout, 0, 0, text});
+    retain(layout);
+    layouts_.push_back(layout);
+    result_->bindings.push_back(layout);
+    result_->holds.push_back(Hold::kLayout);
+  }
+  return place->second;
+}
+
+// An object that is a compile-time fact may be held strongly only when it cannot keep the user's objects alive.
+static bool is_atom(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
+      type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
+      type == &PySlice_Type)
+    return true;
+  if (type == &PyTuple_Type || type == &PyFrozenSet_Type) return true;  // constants of code objects: atoms all through
+  if (PyType_Check(object)) return !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
+  return type == &PyCFunction_Type || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+         !PyType_IS_GC(type);
+}
+
+// A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
+static bool is_effect(StepKind kind) {
+  switch (kind) {
+#define KN_EFFECT(name) case StepKind::k_##name:
+    KN_EFFECT(write) KN_EFFECT(run_call) KN_EFFECT(list_append) KN_EFFECT(list_set) KN_EFFECT(list_insert)
+    KN_EFFECT(list_delete) KN_EFFECT(list_clear) KN_EFFECT(dict_set) KN_EFFECT(dict_delete) KN_EFFECT(attribute_set)
+    KN_EFFECT(attribute_delete) KN_EFFECT(global_set) KN_EFFECT(cell_set) KN_EFFECT(range_next) KN_EFFECT(list_next)
+#undef KN_EFFECT
+    return true;
+    default: return false;
+  }
+}
+
+Step& Tracer::record(StepKind kind) {
+  if (call_now_depth_ > 0 && is_effect(kind)) restart_without_this_call();
+  Record record;
+  record.step.kind = kind;
+  trace_.records.push_back(std::move(record));
+  return trace_.records.back().step;
+}
+
+// ---- Exits ------------------------------------------------------------------------------------------------------------
+
+RecipeId Tracer::add_recipe(Recipe recipe) {
+  plan().recipes.push_back(std::move(recipe));
+  return static_cast<RecipeId>(plan().recipes.size() - 1);
+}
+
+RecipeId Tracer::recipe_of(Value* value) {
+  if (value == nullptr) value = null_;
+  if (value->forwarded != nullptr) value = value->forwarded;
+  auto found = recipes_.find(value);
+  if (found != recipes_.end()) return found->second;
+  Recipe recipe;
+  auto part = [&](Value* v) { recipe.parts.push_back(recipe_of(v)); };
+  auto constant_part = [&](PyObject* object) { recipe.parts.push_back(recipe_of(constant(object))); };
+  if (value->kind == ValueKind::kLazy) {
+    recipe = {RecipeKind::kValue, slot_id(value), kNoConstant, {}};
+  } else if (value->is_number()) {
+    if (value->boxed != kNoValue) recipe = {RecipeKind::kValue, value->boxed, kNoConstant, {}};
+    else recipe = {value->kind == ValueKind::kInt ? RecipeKind::kBoxInt
+                   : value->kind == ValueKind::kFloat ? RecipeKind::kBoxFloat : RecipeKind::kBoxBool,
+                   value->id, kNoConstant, {}};
+  } else if (value->is_real()) {
+    recipe = {RecipeKind::kValue, value->id, kNoConstant, {}};
+  } else {
+    switch (value->kind) {
+      case ValueKind::kNull: break;
+      case ValueKind::kConstant:
+        recipe.kind = RecipeKind::kConstant;
+        recipe.constant = constant_id(value->object, is_atom(value->object) ? Hold::kStrong : Hold::kWeak);
+        break;
+      case ValueKind::kTuple:
+        recipe.kind = RecipeKind::kTuple;
+        for (Value* item : value->items) part(item);
+        if (value->type != nullptr) {
+          RecipeId plain = add_recipe(std::move(recipe));
+          recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+          constant_part(reinterpret_cast<PyObject*>(value->type));
+          recipe.parts.push_back(plain);
+        }
+        break;
+      case ValueKind::kList:
+        recipe.kind = RecipeKind::kList;
+        for (Value* item : value->items) part(item);
+        break;
+      case ValueKind::kDict:
+        recipe.kind = RecipeKind::kDict;
+        for (auto& [key, item] : value->entries) {
+          if (item == nullptr) continue;
+          constant_part(key);
+          part(item);
+        }
+        break;
+      case ValueKind::kSlice:
+        recipe.kind = RecipeKind::kSlice;
+        for (Value* item : value->items) part(item);
+        break;
+      case ValueKind::kRange:
+        recipe.kind = RecipeKind::kRange;
+        for (Value* item : value->items) part(item);
+        break;
+      case ValueKind::kCell:
+        recipe.kind = RecipeKind::kCell;
+        if (!value->items.empty() && value->items[0] != nullptr) part(value->items[0]);
+        break;
+      case ValueKind::kFunction:
+        recipe.kind = RecipeKind::kFunction;
+        recipe.constant = constant_id(reinterpret_cast<PyObject*>(value->code), Hold::kStrong);
+        for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations,
+                         value->qualname})
+          part(v);
+        break;
+      case ValueKind::kMethod:
+        recipe.kind = RecipeKind::kBoundMethod;
+        for (Value* item : value->items) part(item);
+        break;
+      case ValueKind::kObject:
+        recipe.kind = RecipeKind::kInstance;
+        recipe.constant = constant_id(reinterpret_cast<PyObject*>(value->type), Hold::kWeak);
+        for (auto& [key, item] : value->entries) {
+          if (item == nullptr) continue;
+          constant_part(key);
+          part(item);
+        }
+        break;
+      case ValueKind::kSuper:
+        recipe.kind = RecipeKind::kCallObject;
+        constant_part(reinterpret_cast<PyObject*>(&PySuper_Type));
+        for (Value* item : value->items) part(item);
+        break;
+      case ValueKind::kIterator:
+        switch (value->iterator) {
+          case IteratorKind::kSequence:
+            recipe.kind = RecipeKind::kSequenceIterator;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
+          case IteratorKind::kReversed:
+            recipe.kind = RecipeKind::kReversed;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
+          case IteratorKind::kRange:
+            recipe.kind = RecipeKind::kRangeIterator;
+            part(int_constant(value->index));
+            part(int_constant(value->stop));
+            part(int_constant(value->step));
+            break;
+          case IteratorKind::kEnumerate:
+            recipe.kind = RecipeKind::kEnumerate;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
+          case IteratorKind::kZip:
+            recipe.kind = RecipeKind::kZip;
+            for (Value* item : value->items) part(item);
+            break;
+          case IteratorKind::kMap:
+            recipe.kind = RecipeKind::kMap;
+            for (Value* item : value->items) part(item);
+            break;
+          default: throw Restart{};  // made real where it was created: see iterate()
+        }
+        break;
+      default: throw Restart{};
+    }
+  }
+  RecipeId id = add_recipe(std::move(recipe));
+  recipes_[value] = id;
+  return id;
+}
+
+// Objects inside first, each with a step of its own: they may be changed later through another name.
+void Tracer::build_parts(Value* value) {
+  auto build = [&](Value* part) {
+    if (part == nullptr) return;
+    if (part->forwarded != nullptr) part = part->forwarded;
+    bool mutable_part = part->kind == ValueKind::kList || part->kind == ValueKind::kDict ||
+                        part->kind == ValueKind::kObject || part->kind == ValueKind::kCell ||
+                        part->kind == ValueKind::kFunction || part->kind == ValueKind::kIterator;
+    if (mutable_part && part->is_virtual()) object_of(part);
+    else if (part->is_virtual() && part->kind != ValueKind::kLazy) build_parts(part);
+  };
+  for (Value* part : value->items) build(part);
+  for (auto& [key, part] : value->entries) build(part);
+  for (Value* part : {value->closure, value->defaults, value->keyword_defaults}) build(part);
+}
+
+ValueId Tracer::object_of(Value* value) {
+  if (value->forwarded != nullptr) value = value->forwarded;
+  if (value->kind == ValueKind::kLazy) return slot_id(value);
+  if (value->is_real()) return value->id;
+  if (value->is_number()) {
+    if (value->boxed != kNoValue) return value->boxed;
+    Step& box = record(value->kind == ValueKind::kInt     ? StepKind::k_box_int
+                       : value->kind == ValueKind::kFloat ? StepKind::k_box_float
+                                                          : StepKind::k_box_bool);
+    box.dst = value->boxed = new_value();
+    box.a = value->id;
+    if (box.kind != StepKind::k_box_bool) {
+      size_t at = trace_.records.size() - 1;
+      ExitId exit = exit_here(ExitKind::kRaise);
+      trace_.records[at].step.on_fail = exit;
+    }
+    return value->boxed;
+  }
+  build_parts(value);
+  recipes_.clear();
+  RecipeId recipe = recipe_of(value);
+  size_t at = trace_.records.size();
+  record(StepKind::k_build).index = recipe;
+  ExitId exit = exit_here(ExitKind::kRaise);
+  Step& step = trace_.records[at].step;
+  step.on_fail = exit;
+  step.dst = new_value();
+  if (!value->is_constant()) value->id = step.dst;
+  return step.dst;
+}
+
+// The frames an exit shows: all of them, or, inside a builtin's callback, those up to the builtin's call.
+static size_t visible_frames(const Tracer& tracer) {
+  return tracer.call_now_depth_ > 0 ? static_cast<size_t>(tracer.call_now_frames_) : tracer.frames_.size();
+}
+
+ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>& stack) {
+  recipes_.clear();
+  Exit exit;
+  size_t visible = visible_frames(*this);
+  bool inside = call_now_depth_ > 0;
+  if (inside && kind == ExitKind::kRaise) kind = ExitKind::kStep;
+  exit.kind = kind;
+  for (size_t i = 0; i < visible; ++i) {
+    TraceFrame& frame = frames_[i];
+    bool innermost = i + 1 == visible;
+    FrameState state;
+    state.code = constant_id(reinterpret_cast<PyObject*>(frame.bytecode->code), Hold::kStrong);
+    if (i > 0) state.function = recipe_of(frame.function);
+    state.offset = innermost ? (inside ? frame.offset : offset) : frame.at;
+    const std::vector<Value*>& values = !innermost ? frame.stack : inside ? frame.before : stack;
+    state.depth = static_cast<int32_t>(values.size());
+    if (!innermost) state.rule = frames_[i + 1].rule;
+    int live_at = frame.bytecode->index_at[state.offset];
+    for (size_t slot = 0; slot < frame.locals.size(); ++slot) {
+      Value* value = frame.locals[slot];
+      if (value->forwarded != nullptr && !(frame.root && value->slot == static_cast<int32_t>(slot)))
+        value = value->forwarded;
+      bool live = frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
+                  (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
+      bool exists = value->is_real() || value->is_constant() || (value->is_number() && value->boxed != kNoValue);
+      if (value->kind == ValueKind::kTensor && value->node >= 0) exists = false;  // perhaps only inside a kernel
+      if (frame.root && initial_[slot] == value) continue;  // the slot holds it
+      if (frame.root && initial_[slot]->forwarded == value && value->kind != ValueKind::kNull) continue;
+      if (value->kind == ValueKind::kNull) {
+        if (frame.root) state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
+      } else if (live || exists) {
+        state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(value));
+      } else if (frame.root) {
+        state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
+      }
+    }
+    int base = static_cast<int>(frame.locals.size());
+    for (size_t d = 0; d < values.size(); ++d) {
+      size_t slot = base + d;
+      if (frame.root && slot < initial_.size() &&
+          (initial_[slot] == values[d] || initial_[slot]->forwarded == values[d]) &&
+          values[d]->kind != ValueKind::kNull)
+        continue;
+      state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(values[d]));
+    }
+    exit.frames.push_back(std::move(state));
+  }
+  recipes_.clear();
+  plan().exits.push_back(std::move(exit));
+  return static_cast<ExitId>(plan().exits.size() - 1);
+}
+
+ExitId Tracer::exit_here(ExitKind kind) {
+  int32_t offset = kind == ExitKind::kRaise ? frame().at : frame().offset;
+  return exit_at(kind, offset, frame().before);
+}
+
+Flow Tracer::stop(BreakReason reason, std::string context) {
+  reason_ = reason;
+  context_ = std::move(context);
+  PyErr_Clear();
+  return Flow::kBreak;
+}
+
+void Tracer::restart_without(PyObject* code, int32_t offset) {
+  input_.memory->not_inlined.emplace(code, offset);
+  throw Restart{};
+}
+
+void Tracer::changing(Value* value) {
+  if (call_now_depth_ > 0 && value->serial <= call_now_serial_) restart_without_this_call();
+}
+
+void Tracer::restart_without_this_call() {
+  size_t caller = call_now_depth_ > 0 ? call_now_frames_ - 1 : frames_.size() - 2;
+  TraceFrame& frame = frames_[caller];
+  restart_without(reinterpret_cast<PyObject*>(frame.bytecode->code), frame.at);
+}
+
+void Tracer::check_word(Value* number, int64_t expected, ExitId on_fail) {
+  Step& step = record(StepKind::k_check);
+  step.a = number->id;
+  step.imm = expected;
+  step.on_fail = on_fail;
+}
+
+void Tracer::finish(ExitId exit) {
+  plan().final_exit = exit;
+  ended_ = true;
+}
+
+// ---- The loop ---------------------------------------------------------------------------------------------------------
+
+// Follows instructions until the frames above `floor` have returned or the trace has ended.
+Flow Tracer::run_loop(size_t floor) {
+  while (frames_.size() > floor && !ended_) {
+    TraceFrame& now = frame();
+    const Instruction& instruction = now.bytecode->at(now.next);
+    now.at = instruction.offset;
+    if (now.keyword_names == nullptr) now.offset = instruction.offset;
+    now.before = now.stack;
+    now.next = instruction.next;
+    if (++instructions_ > input_.policy.instruction_limit) {
+      if (frames_.size() > 1) restart_without_this_call();
+      if (now.offset == input_.offset) return stop(BreakReason::k_trace_limit);
+      finish(exit_here(ExitKind::kNext));
+      return Flow::kEnd;
+    }
+    Flow flow = input_.policy.break_everywhere ? stop(BreakReason::k_everywhere) : step(instruction);
+    if (flow == Flow::kBreak) {
+      if (call_now_depth_ > 0) {  // a builtin's callback cannot be continued: the builtin's call is the break
+        TraceFrame& caller = frames_[call_now_frames_ - 1];
+        restart_without(reinterpret_cast<PyObject*>(caller.bytecode->code), caller.at);
+      }
+      TraceFrame& broken = frame();
+      broken.stack = broken.before;
+      ExitId exit = exit_here(ExitKind::kStep);
+      BreakRecord record;
+      record.reason = static_cast<int32_t>(reason_);
+      record.context = context_;
+      for (const TraceFrame& each : frames_) record.stack.push_back(place_of(each));
+      plan().breaks.push_back(std::move(record));
+      plan().exits[exit].break_index = static_cast<int32_t>(plan().breaks.size() - 1);
+      finish(exit);
+      return Flow::kEnd;
+    }
+  }
+  return ended_ ? Flow::kEnd : Flow::kGo;
+}
+
+Status Tracer::run() {
+  const Bytecode& bytecode = bytecode_of(input_.code);
+  frames_.emplace_back();
+  TraceFrame& root = frames_.back();
+  root.bytecode = &bytecode;
+  root.root = true;
+  root.next = input_.offset;
+  root.function = make(ValueKind::kFunction);
+  root.function->object = reinterpret_cast<PyObject*>(input_.function);
+  root.function->code = input_.code;
+  root.function->id = function_id_ = new_value();
+  root.function->source = source("the function");
+  guard(GuardKind::k_function, root.function->source).dst = function_id_;
+  root.function->complete = false;
+  known_.emplace(root.function->object, root.function);
+
+  int locals = input_.code->co_nlocalsplus;
+  for (int i = 0; i < locals + input_.depth; ++i) {
+    Value* value = input_.slots[i] == nullptr ? make(ValueKind::kNull) : make(ValueKind::kLazy);
+    value->slot = i;
+    value->object = input_.slots[i];
+    initial_.push_back(value);
+    (i < locals ? root.locals : root.stack).push_back(value);
+  }
+  plan().name = std::string(PyUnicode_AsUTF8(input_.code->co_name) ? PyUnicode_AsUTF8(input_.code->co_name) : "?") + "@" +
+                std::to_string(input_.offset);
+  PyErr_Clear();
+
+  run_loop(0);
+  PyErr_Clear();
+  guard_distinct();
+  return Status::success();
+}
+
+Status trace(const TraceInput& input, TraceResult* result) {
+  TracePolicy policy = input.policy;
+  for (int attempt = 0; attempt < kRestartLimit; ++attempt) {
+    *result = TraceResult{};
+    Clock::time_point start = Clock::now();
+    try {
+      Tracer tracer(input, result);
+      if (Status status = tracer.run(); !status.ok) return status;
+      result->trace_us = microseconds_since(start);
+      start = Clock::now();
+      result->tensor_ops = static_cast<int>(tracer.trace_.nodes.size()) + tracer.tensor_calls_;
+      for (const Node& node : tracer.trace_.nodes) tracer.plan().graph.push_back(to_text(node));
+      fuse(&tracer.trace_, policy.fuse);
+      result->fuse_us = microseconds_since(start);
+      result->plan = std::move(tracer.trace_.plan);
+      result->caches.resize(result->plan.guards.size());
+      for (size_t i = 0; i < result->bindings.size(); ++i) {
+        if (result->holds[i] == Hold::kStrong) Py_INCREF(static_cast<PyObject*>(result->bindings[i]));
+        if (result->holds[i] == Hold::kLayout) retain(static_cast<Layout*>(result->bindings[i]));
+      }
+      return Status::success();
+    } catch (const Restart&) {
+      PyErr_Clear();
+    }
+  }
+  *result = TraceResult{};
+  return Status::decline(BreakReason::k_trace_limit, "the trace was begun again too often");
+}
+
+}  // namespace kintsugi

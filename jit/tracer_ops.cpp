@@ -1,0 +1,609 @@
+// One short handler an instruction. A handler takes its operands off the symbolic stack and pushes what the instruction
+// leaves; or it answers stop(reason), and the loop puts the stack back and ends the trace with a break there.
+#include "jit/tracer_core.h"
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+namespace {
+Value* pop(TraceFrame& frame) {
+  Value* value = frame.stack.back();
+  frame.stack.pop_back();
+  return value;
+}
+std::vector<Value*> pop_many(TraceFrame& frame, size_t count) {
+  std::vector<Value*> values(frame.stack.end() - count, frame.stack.end());
+  frame.stack.resize(frame.stack.size() - count);
+  return values;
+}
+}  // namespace
+
+Flow Tracer::jump_to(int32_t target, bool backward) {
+  TraceFrame& now = frame();
+  now.next = target;
+  if (!backward) return Flow::kGo;
+  bool at_root = frames_.size() == 1;
+  bool entered_here = at_root && target == input_.offset;
+  if (!entered_here && ++now.loop_turns[target] < input_.policy.unroll_limit) return Flow::kGo;
+  if (!at_root) restart_without_this_call();
+  finish(exit_at(ExitKind::kNext, target, now.stack));
+  return Flow::kEnd;
+}
+
+// False when the truth of value cannot be followed. A word leaves *known false and its hint in *answer.
+bool Tracer::truth(Value* value, bool* known, bool* answer) {
+  *known = true;
+  switch (value->kind) {
+    case ValueKind::kConstant: {
+      PyObject* object = value->object;
+      PyTypeObject* type = Py_TYPE(object);
+      if (PyType_Check(object) && Py_TYPE(object) != &PyType_Type) return false;
+      if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) return false;
+      int truth = PyObject_IsTrue(object);
+      if (truth < 0) return PyErr_Clear(), false;
+      *answer = truth != 0;
+      return true;
+    }
+    case ValueKind::kInt:
+    case ValueKind::kBool: *known = false; *answer = value->int_hint != 0; return true;
+    case ValueKind::kFloat: *known = false; *answer = value->float_hint != 0; return true;
+    case ValueKind::kTuple:
+    case ValueKind::kList:
+    case ValueKind::kDict: {
+      int64_t items = length(value);
+      if (items < 0) return false;
+      *answer = items != 0;
+      return true;
+    }
+    case ValueKind::kFunction:
+    case ValueKind::kMethod:
+    case ValueKind::kCell:
+    case ValueKind::kIterator:
+    case ValueKind::kSlice: *answer = true; return true;
+    case ValueKind::kObject: {
+      if (versions_.count(value->type) == 0) return false;
+      for (const char* name : {"__bool__", "__len__"}) {
+        Ref text(PyUnicode_InternFromString(name));
+        Value* method = find_in_class(value->type, text.get());
+        if (method == nullptr) continue;
+        Value* result = nullptr;
+        if (method->kind != ValueKind::kFunction || call_now(method, {value}, &result) != Flow::kGo) return false;
+        if (!result->is_constant() && !result->is_number()) return false;
+        return truth(result, known, answer);
+      }
+      *answer = true;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// A conditional jump. keep: the condition stays on the stack when it jumps (JUMP_IF_x_OR_POP).
+Flow Tracer::branch(Value* condition, bool jump_if, int32_t target, bool keep) {
+  condition = force(condition);
+  bool known = true, answer = false;
+  if (condition->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "a tensor's truth");
+  if (!truth(condition, &known, &answer))
+    return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "the truth of an object that is not modelled");
+  TraceFrame& now = frame();
+  bool backward = target <= now.at;
+  if (!known) {
+    // The word decides at run time: this trace follows today's way, the other leaves through its own exit.
+    Value* word = condition;
+    if (condition->kind == ValueKind::kFloat) word = word_compare(Compare::kNotEqual, condition, constant_owned(PyFloat_FromDouble(0)));
+    if (condition->kind == ValueKind::kInt) word = word_compare(Compare::kNotEqual, condition, int_constant(0));
+    std::vector<Value*> other = now.stack;
+    bool other_jumps = answer != jump_if;
+    if (keep && other_jumps) other.push_back(condition);
+    int32_t other_target = other_jumps ? target : now.next;
+    ExitId exit = call_now_depth_ > 0 ? exit_here(ExitKind::kStep) : exit_at(ExitKind::kNext, other_target, other);
+    check_word(word, answer ? 1 : 0, exit);
+  }
+  if (answer != jump_if) return Flow::kGo;
+  if (keep) now.stack.push_back(condition);
+  return jump_to(target, backward);
+}
+
+static Flow branch_none(Tracer& t, bool jump_if_none, int32_t target) {
+  TraceFrame& now = t.frame();
+  Value* value = t.force(pop(now));
+  bool is_none = value->is_constant() && value->object == Py_None;
+  if (is_none != jump_if_none) return Flow::kGo;
+  return t.jump_to(target, target <= now.at);
+}
+
+static Flow is_op(Tracer& t, bool invert) {
+  TraceFrame& now = t.frame();
+  Value* right = t.force(pop(now));
+  Value* left = t.force(pop(now));
+  bool answer = left == right;
+  if (!answer && (left->is_number() || right->is_number())) {
+    bool other_is_number_like = left->is_number() && right->is_number();
+    Value* constant = left->is_constant() ? left : right;
+    if (other_is_number_like || (constant->is_constant() && (PyLong_Check(constant->object) || PyFloat_Check(constant->object))))
+      return t.stop(BreakReason::k_instruction, "identity of numbers");
+  }
+  if (!answer && left->is_constant() && right->is_constant()) answer = left->object == right->object;
+  if (!answer && left->is_real() && right->is_real() && left->source >= 0 && right->source >= 0 &&
+      left->kind == right->kind) {
+    Guard& check = t.guard(GuardKind::k_distinct, left->source);
+    check.a = left->id;
+    check.b = right->id;
+  } else if (!answer && left->is_real() && right->is_real() && (left->source < 0) != (right->source < 0)) {
+    // One was made here: it is new, unless a call that answers its argument made it.
+    if (left->kind == ValueKind::kObject || left->kind == ValueKind::kTensor) {
+      if (left->kind == right->kind && (left->node < 0 && right->node < 0))
+        return t.stop(BreakReason::k_instruction, "identity of objects made by calls");
+    }
+  }
+  now.stack.push_back(t.constant(answer != invert ? Py_True : Py_False));
+  return Flow::kGo;
+}
+
+static Flow for_iter(Tracer& t, const Instruction& in) {
+  TraceFrame& now = t.frame();
+  Value* iterator = t.force(now.stack.back());
+  now.stack.back() = iterator;
+  int64_t left = t.remaining(iterator);
+  bool at_root = t.frames_.size() == 1;
+  if (at_root && left > t.input_.policy.unroll_limit && now.loop_turns[in.offset] == 0 &&
+      now.bytecode->is_loop_header[now.bytecode->index_at[in.offset]] && in.offset != t.input_.offset) {
+    t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
+    return Flow::kEnd;
+  }
+  Value* item = nullptr;
+  switch (t.next(iterator, &item)) {
+    case Tracer::Next::kItem: t.frame().stack.push_back(item); return Flow::kGo;
+    case Tracer::Next::kEnd:
+      pop(t.frame());
+      return t.jump_to(in.target, false);
+    case Tracer::Next::kUnknown: break;
+  }
+  return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterator that is not modelled");
+}
+
+static Flow unpack(Tracer& t, int count) {
+  TraceFrame& now = t.frame();
+  Value* value = t.force(pop(now));
+  std::vector<Value*> items;
+  if (value->kind == ValueKind::kTensor) {
+    if (Flow flow = t.tensor_iterate(value, &items); flow != Flow::kGo) return flow;
+  } else if (!t.drain(value, &items)) {
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
+  }
+  if (static_cast<int>(items.size()) != count) return t.stop(BreakReason::k_raises, "unpacking a different number of values");
+  for (int i = count - 1; i >= 0; --i) t.frame().stack.push_back(items[i]);
+  return Flow::kGo;
+}
+
+static Flow unpack_ex(Tracer& t, int argument) {
+  size_t before = argument & 0xff, after = argument >> 8;
+  std::vector<Value*> items;
+  if (!t.drain(t.force(pop(t.frame())), &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
+  if (items.size() < before + after) return t.stop(BreakReason::k_raises, "not enough values to unpack");
+  std::vector<Value*>& stack = t.frame().stack;
+  for (size_t i = items.size(); i > items.size() - after; --i) stack.push_back(items[i - 1]);
+  stack.push_back(t.list_of({items.begin() + before, items.end() - after}));
+  for (size_t i = before; i > 0; --i) stack.push_back(items[i - 1]);
+  return Flow::kGo;
+}
+
+static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
+  TraceFrame& now = t.frame();
+  if (now.globals == nullptr) {
+    t.complete_function(now.function);
+    now.globals = t.force(now.function->globals);
+  }
+  if (now.globals->kind != ValueKind::kDict) return t.stop(BreakReason::k_instruction, "globals are not a dict");
+  Value* value = t.dict_get(now.globals, name);
+  if (value == nullptr) {
+    if (!now.function->object) return t.stop(BreakReason::k_unbound, "a builtin in a function made in the trace");
+    PyObject* builtins = builtins_of(reinterpret_cast<PyFunctionObject*>(now.function->object));
+    if (builtins == nullptr || !PyDict_CheckExact(builtins)) return t.stop(BreakReason::k_instruction, "builtins are not a dict");
+    Value* dict = t.load_field(now.function, offsetof(PyFunctionObject, func_builtins), builtins, "builtins");
+    value = t.dict_get(dict, name);
+    if (value == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
+  }
+  if (push_null) now.stack.push_back(t.null());
+  now.stack.push_back(value);
+  return Flow::kGo;
+}
+
+static Flow make_function(Tracer& t, int flags) {
+  TraceFrame& now = t.frame();
+  Value* code = pop(now);
+  Value* function = t.make(ValueKind::kFunction);
+  if (flags & 8) function->closure = pop(now);
+  if (flags & 4) function->annotations = pop(now);
+  if (flags & 2) function->keyword_defaults = pop(now);
+  if (flags & 1) function->defaults = pop(now);
+  function->code = reinterpret_cast<PyCodeObject*>(code->object);
+  t.complete_function(now.function);
+  if (now.globals == nullptr) now.globals = t.force(now.function->globals);
+  function->globals = now.globals;
+  now.stack.push_back(function);
+  return Flow::kGo;
+}
+
+static Flow before_with(Tracer& t) {
+  TraceFrame& now = t.frame();
+  Value* manager = t.force(pop(now));
+  if (manager->kind != ValueKind::kObject || (manager->is_real() && t.versions_.count(manager->type) == 0))
+    return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
+  Ref enter_name(PyUnicode_InternFromString("__enter__")), exit_name(PyUnicode_InternFromString("__exit__"));
+  Value* enter = t.find_in_class(manager->type, enter_name.get());
+  Value* leave = t.find_in_class(manager->type, exit_name.get());
+  if (enter == nullptr || leave == nullptr || enter->kind != ValueKind::kFunction || leave->kind != ValueKind::kFunction)
+    return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
+  Value* method = t.make(ValueKind::kMethod);
+  method->items = {leave, manager};
+  now.stack.push_back(method);
+  return t.inline_call(enter, {manager}, nullptr, ReturnRule::kPush);
+}
+
+static Flow call_function_ex(Tracer& t, bool with_keywords) {
+  TraceFrame& now = t.frame();
+  Value* keywords = with_keywords ? t.force(pop(now)) : nullptr;
+  Value* positional = t.force(pop(now));
+  Value* callable = t.force(pop(now));
+  pop(now);  // NULL
+  std::vector<Value*> arguments;
+  if (!t.drain(positional, &arguments)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "f(*x) of an unknown x");
+  Ref names;
+  if (keywords != nullptr) {
+    if (keywords->kind != ValueKind::kDict || !t.dict_complete(keywords)) return t.stop(BreakReason::k_call, "f(**x) of an unknown x");
+    std::vector<PyObject*> keys;
+    for (auto& [key, value] : keywords->entries) {
+      if (value == nullptr && !keywords->is_real()) continue;
+      if (!PyUnicode_CheckExact(key)) return t.stop(BreakReason::k_call, "keywords must be strings");
+      Value* item = t.dict_get(keywords, key);
+      if (item == nullptr) continue;
+      keys.push_back(key);
+      arguments.push_back(item);
+    }
+    names = Ref(PyTuple_New(keys.size()));
+    for (size_t i = 0; i < keys.size(); ++i) PyTuple_SET_ITEM(names.get(), i, Py_NewRef(keys[i]));
+    t.keep(names.get());
+    if (keys.empty()) names = Ref();
+  }
+  return t.call(callable, std::move(arguments), names.get());
+}
+
+Flow Tracer::step(const Instruction& in) {
+  TraceFrame& now = frame();
+  std::vector<Value*>& stack = now.stack;
+  int argument = in.argument;
+  auto name_at = [&](int index) { return PyTuple_GET_ITEM(now.bytecode->code->co_names, index); };
+  auto push = [&](Value* value) { frame().stack.push_back(value); return Flow::kGo; };
+  auto pushed = [&](Flow flow, Value* value) {  // null without a break: an inlined call will push it
+    if (flow == Flow::kGo && value != nullptr) frame().stack.push_back(value);
+    return flow;
+  };
+  Value* out = nullptr;
+
+  switch (in.opcode) {
+    case Opcode::k_NOP:
+    case Opcode::k_RESUME:
+    case Opcode::k_CACHE:
+    case Opcode::k_PRECALL:
+    case Opcode::k_EXTENDED_ARG: return Flow::kGo;
+    case Opcode::k_POP_TOP: pop(now); return Flow::kGo;
+    case Opcode::k_PUSH_NULL: return push(null());
+    case Opcode::k_COPY: return push(stack[stack.size() - argument]);
+    case Opcode::k_SWAP: std::swap(stack[stack.size() - argument], stack.back()); return Flow::kGo;
+
+    case Opcode::k_LOAD_CONST: {
+      PyObject* object = PyTuple_GET_ITEM(now.bytecode->code->co_consts, argument);
+      return push(constant(object));
+    }
+    case Opcode::k_LOAD_FAST: {
+      Value* value = now.locals[argument];
+      if (value->kind == ValueKind::kNull) return stop(BreakReason::k_unbound);
+      return push(value->forwarded != nullptr ? value->forwarded : value);
+    }
+    case Opcode::k_STORE_FAST: now.locals[argument] = pop(now); return Flow::kGo;
+    case Opcode::k_DELETE_FAST:
+      if (now.locals[argument]->kind == ValueKind::kNull) return stop(BreakReason::k_unbound);
+      now.locals[argument] = null();
+      return Flow::kGo;
+    case Opcode::k_LOAD_GLOBAL: return load_global(*this, name_at(argument >> 1), argument & 1);
+    case Opcode::k_STORE_GLOBAL: {
+      if (now.globals == nullptr) {
+        complete_function(now.function);
+        now.globals = force(now.function->globals);
+      }
+      if (now.globals->kind != ValueKind::kDict) return stop(BreakReason::k_instruction, "globals are not a dict");
+      Value* value = force(pop(now));
+      ValueId object = object_of(value);
+      Step& store = record(StepKind::k_global_set);
+      store.a = now.globals->id;
+      store.b = object;
+      size_t at = trace_.records.size() - 1;
+      ConstantId name = constant_id(name_at(argument), Hold::kStrong);
+      ExitId exit = exit_here(ExitKind::kRaise);
+      trace_.records[at].step.constant = name;
+      trace_.records[at].step.on_fail = exit;
+      mutate(now.globals);
+      dict_put(now.globals, name_at(argument), value);
+      return Flow::kGo;
+    }
+
+    case Opcode::k_MAKE_CELL: {
+      Value* cell = make(ValueKind::kCell);
+      Value* content = now.locals[argument];
+      if (content->kind != ValueKind::kNull) cell->items.push_back(content);
+      now.locals[argument] = cell;
+      return Flow::kGo;
+    }
+    case Opcode::k_COPY_FREE_VARS: {
+      complete_function(now.function);
+      Value* closure = now.function->closure == nullptr ? nullptr : force(now.function->closure);
+      if (closure == nullptr || closure->kind != ValueKind::kTuple) return stop(BreakReason::k_internal, "no closure");
+      int first = now.bytecode->code->co_nlocalsplus - argument;
+      for (int i = 0; i < argument; ++i) now.locals[first + i] = item_at(closure, i);
+      return Flow::kGo;
+    }
+    case Opcode::k_LOAD_CLOSURE: return push(force(now.locals[argument]));
+    case Opcode::k_LOAD_DEREF:
+    case Opcode::k_LOAD_CLASSDEREF: {
+      if (in.opcode == Opcode::k_LOAD_CLASSDEREF) return stop(BreakReason::k_instruction, opcode_name(in.opcode));
+      Value* cell = now.locals[argument] = force(now.locals[argument]);
+      if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
+      if (!cell->complete) {  // a real cell, not looked at yet
+        PyObject* content = PyCell_GET(cell->object);
+        if (content == nullptr) return stop(BreakReason::k_unbound);
+        const char* name = PyUnicode_AsUTF8(slot_name(now.bytecode->code, argument));
+        cell->items = {load_field(cell, offsetof(PyCellObject, ob_ref), content, std::string("cell ") + (name ? name : "?"))};
+        cell->complete = true;
+      }
+      if (cell->items.empty() || cell->items[0] == nullptr) return stop(BreakReason::k_unbound);
+      return push(force(cell->items[0]));
+    }
+    case Opcode::k_STORE_DEREF: {
+      Value* cell = now.locals[argument] = force(now.locals[argument]);
+      if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
+      Value* value = pop(now);
+      if (cell->is_real()) {
+        ValueId object = object_of(value);
+        Step& store = record(StepKind::k_cell_set);
+        store.a = cell->id;
+        store.b = object;
+        size_t at = trace_.records.size() - 1;
+        ExitId exit = exit_here(ExitKind::kRaise);
+        trace_.records[at].step.on_fail = exit;
+        mutate(cell);
+      }
+      changing(cell);
+      cell->items = {value};
+      cell->complete = true;
+      return Flow::kGo;
+    }
+
+    case Opcode::k_UNARY_POSITIVE:
+    case Opcode::k_UNARY_NEGATIVE:
+    case Opcode::k_UNARY_INVERT:
+    case Opcode::k_UNARY_NOT: {
+      Value* operand = force(pop(now));
+      Flow flow = unary(static_cast<int>(in.opcode), operand, &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_BINARY_OP: {
+      Value* right = force(pop(now));
+      Value* left = force(pop(now));
+      Flow flow = binary(argument, left, right, &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_COMPARE_OP: {
+      Value* right = force(pop(now));
+      Value* left = force(pop(now));
+      Flow flow = compare(argument, left, right, &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_IS_OP: return is_op(*this, argument != 0);
+    case Opcode::k_CONTAINS_OP: {
+      Value* container = force(pop(now));
+      Value* item = force(pop(now));
+      Flow flow = contains(container, item, &out);
+      if (flow == Flow::kGo && argument != 0) {
+        bool known, answer;
+        if (!truth(out, &known, &answer) || !known) return stop(BreakReason::k_container, "not in");
+        out = constant(answer ? Py_False : Py_True);
+      }
+      return pushed(flow, out);
+    }
+    case Opcode::k_BINARY_SUBSCR: {
+      Value* key = force(pop(now));
+      Value* container = force(pop(now));
+      Flow flow = get_item(container, key, &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_STORE_SUBSCR: {
+      Value* key = force(pop(now));
+      Value* container = force(pop(now));
+      Value* value = force(pop(now));
+      return set_item(container, key, value);
+    }
+    case Opcode::k_DELETE_SUBSCR: {
+      Value* key = force(pop(now));
+      Value* container = force(pop(now));
+      return delete_item(container, key);
+    }
+
+    case Opcode::k_JUMP_FORWARD: return jump_to(in.target, false);
+    case Opcode::k_JUMP_BACKWARD:
+    case Opcode::k_JUMP_BACKWARD_NO_INTERRUPT: return jump_to(in.target, true);
+    case Opcode::k_POP_JUMP_FORWARD_IF_TRUE:
+    case Opcode::k_POP_JUMP_BACKWARD_IF_TRUE: return branch(pop(now), true, in.target, false);
+    case Opcode::k_POP_JUMP_FORWARD_IF_FALSE:
+    case Opcode::k_POP_JUMP_BACKWARD_IF_FALSE: return branch(pop(now), false, in.target, false);
+    case Opcode::k_POP_JUMP_FORWARD_IF_NONE:
+    case Opcode::k_POP_JUMP_BACKWARD_IF_NONE: return branch_none(*this, true, in.target);
+    case Opcode::k_POP_JUMP_FORWARD_IF_NOT_NONE:
+    case Opcode::k_POP_JUMP_BACKWARD_IF_NOT_NONE: return branch_none(*this, false, in.target);
+    case Opcode::k_JUMP_IF_TRUE_OR_POP: return branch(pop(now), true, in.target, true);
+    case Opcode::k_JUMP_IF_FALSE_OR_POP: return branch(pop(now), false, in.target, true);
+
+    case Opcode::k_GET_ITER: {
+      Value* iterator = iterate(force(pop(now)));
+      if (iterator == nullptr) return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "iter() of an object that is not modelled");
+      return push(iterator);
+    }
+    case Opcode::k_FOR_ITER: return for_iter(*this, in);
+    case Opcode::k_UNPACK_SEQUENCE: return unpack(*this, argument);
+    case Opcode::k_UNPACK_EX: return unpack_ex(*this, argument);
+    case Opcode::k_GET_LEN: {
+      int64_t items = length(force(stack.back()));
+      if (items < 0) return stop(BreakReason::k_container, "length");
+      return push(int_constant(items));
+    }
+
+    case Opcode::k_BUILD_TUPLE: return push(tuple_of(pop_many(now, argument)));
+    case Opcode::k_BUILD_LIST: return push(list_of(pop_many(now, argument)));
+    case Opcode::k_BUILD_SLICE: {
+      Value* slice = make(ValueKind::kSlice);
+      slice->items = pop_many(now, argument);
+      for (Value*& part : slice->items) part = force(part);
+      if (slice->items.size() == 2) slice->items.push_back(none());
+      bool folds = true;
+      for (Value* part : slice->items) folds = folds && part->is_constant();
+      if (folds)
+        return push(constant_owned(PySlice_New(slice->items[0]->object, slice->items[1]->object, slice->items[2]->object)));
+      return push(slice);
+    }
+    case Opcode::k_BUILD_MAP:
+    case Opcode::k_BUILD_CONST_KEY_MAP: {
+      Value* dict = make(ValueKind::kDict);
+      std::vector<Value*> keys, values;
+      if (in.opcode == Opcode::k_BUILD_MAP) {
+        std::vector<Value*> all = pop_many(now, 2 * argument);
+        for (size_t i = 0; i < all.size(); i += 2) keys.push_back(all[i]), values.push_back(all[i + 1]);
+      } else {
+        Value* names = pop(now);
+        values = pop_many(now, argument);
+        for (int i = 0; i < argument; ++i) keys.push_back(constant(PyTuple_GET_ITEM(names->object, i)));
+      }
+      for (size_t i = 0; i < keys.size(); ++i) {
+        PyObject* key;
+        if (!key_of(force(keys[i]), &key)) return stop(BreakReason::k_container, "a dict key that is not an atom");
+        dict_put(dict, key, values[i]);
+      }
+      return push(dict);
+    }
+    case Opcode::k_LIST_APPEND: {
+      Value* item = pop(now);
+      Value* list = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
+      Ref append(PyUnicode_InternFromString("append"));
+      std::vector<Value*> arguments{item};
+      return container_method(list, append.get(), arguments, nullptr, &out);
+    }
+    case Opcode::k_LIST_EXTEND: {
+      Value* items = pop(now);
+      Value* list = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
+      Ref extend(PyUnicode_InternFromString("extend"));
+      std::vector<Value*> arguments{items};
+      return container_method(list, extend.get(), arguments, nullptr, &out);
+    }
+    case Opcode::k_MAP_ADD: {
+      Value* value = pop(now);
+      Value* key = force(pop(now));
+      Value* dict = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
+      return set_item(dict, key, value);
+    }
+    case Opcode::k_DICT_MERGE:
+    case Opcode::k_DICT_UPDATE: {
+      Value* other = force(pop(now));
+      Value* dict = stack[stack.size() - argument];
+      if (other->kind != ValueKind::kDict || !dict_complete(other) || dict->is_real() || dict->kind != ValueKind::kDict)
+        return stop(BreakReason::k_container, "merging a dict that is not modelled");
+      for (size_t i = 0; i < other->entries.size(); ++i) {
+        PyObject* key = other->entries[i].first;
+        Value* value = dict_get(other, key);
+        if (value == nullptr) continue;
+        if (in.opcode == Opcode::k_DICT_MERGE && dict_get(dict, key) != nullptr) return stop(BreakReason::k_raises, "keyword given twice");
+        dict_put(dict, key, value);
+      }
+      return Flow::kGo;
+    }
+    case Opcode::k_LIST_TO_TUPLE: {
+      Value* list = force(pop(now));
+      std::vector<Value*>* items;
+      if (!list_items(list, &items)) return stop(BreakReason::k_container, "list to tuple");
+      std::vector<Value*> copy;
+      for (size_t i = 0; i < items->size(); ++i) copy.push_back(item_at(list, i));
+      return push(tuple_of(std::move(copy)));
+    }
+    case Opcode::k_FORMAT_VALUE: {
+      Value* spec = argument & 4 ? force(pop(now)) : nullptr;
+      Value* value = force(pop(now));
+      PyObject *object, *format = nullptr;
+      if (!fold(value, &object) || (spec != nullptr && !fold(spec, &format)))
+        return stop(value->kind == ValueKind::kTensor ? BreakReason::k_repr_tensor : BreakReason::k_instruction, "formatting");
+      Ref text = Ref::share(object);
+      if ((argument & 3) == 1) text = Ref(PyObject_Str(object));
+      if ((argument & 3) == 2) text = Ref(PyObject_Repr(object));
+      if ((argument & 3) == 3) text = Ref(PyObject_ASCII(object));
+      if (text) text = Ref(PyObject_Format(text.get(), format));
+      if (!text) return stop(BreakReason::k_raises, "formatting");
+      return push(constant(text.get()));
+    }
+    case Opcode::k_BUILD_STRING: {
+      std::vector<Value*> parts = pop_many(now, argument);
+      Ref empty(PyUnicode_New(0, 0)), list(PyTuple_New(argument));
+      for (int i = 0; i < argument; ++i) {
+        Value* part = force(parts[i]);
+        if (!part->is_constant()) return stop(BreakReason::k_instruction, "joining text");
+        PyTuple_SET_ITEM(list.get(), i, Py_NewRef(part->object));
+      }
+      return push(constant_owned(PyUnicode_Join(empty.get(), list.get())));
+    }
+
+    case Opcode::k_LOAD_ATTR: {
+      Value* object = force(pop(now));
+      Flow flow = get_attribute(object, name_at(argument), &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_STORE_ATTR: {
+      Value* object = force(pop(now));
+      Value* value = force(pop(now));
+      return set_attribute(object, name_at(argument), value);
+    }
+    case Opcode::k_LOAD_METHOD: {
+      Value* object = force(pop(now));
+      Value *function = nullptr, *self = nullptr;
+      Flow flow = load_method(object, name_at(argument), &function, &self);
+      if (flow != Flow::kGo || function == nullptr) return flow;
+      if (self != nullptr) {
+        push(function);
+        return push(self);
+      }
+      push(null());
+      return push(function);
+    }
+    case Opcode::k_KW_NAMES:
+      now.keyword_names = PyTuple_GET_ITEM(now.bytecode->code->co_consts, argument);
+      return Flow::kGo;
+    case Opcode::k_CALL: {
+      PyObject* names = std::exchange(now.keyword_names, nullptr);
+      std::vector<Value*> arguments = pop_many(now, argument);
+      Value* second = pop(now);
+      Value* first = pop(now);
+      Value* callable = force(second);
+      if (first->kind != ValueKind::kNull) {
+        callable = force(first);
+        arguments.insert(arguments.begin(), second);
+      }
+      return call(callable, std::move(arguments), names);
+    }
+    case Opcode::k_CALL_FUNCTION_EX: return call_function_ex(*this, argument & 1);
+    case Opcode::k_MAKE_FUNCTION: return make_function(*this, argument);
+    case Opcode::k_BEFORE_WITH: return before_with(*this);
+    case Opcode::k_RETURN_VALUE: return return_value(pop(now));
+    case Opcode::k_LOAD_ASSERTION_ERROR: return push(constant(PyExc_AssertionError));
+    case Opcode::k_RAISE_VARARGS: return stop(BreakReason::k_raises, "raise");
+    case Opcode::k_IMPORT_NAME:
+    case Opcode::k_IMPORT_FROM: return stop(BreakReason::k_import_name);
+    default: return stop(BreakReason::k_instruction, opcode_name(in.opcode));
+  }
+}
+
+}  // namespace kintsugi
