@@ -39,13 +39,15 @@ PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attribu
 // and nothing was written.
 bool store_into(const TensorObject* tensor, const Shape& shape, int64_t offset, Borrowed value);
 
-// The stream that rand and randn draw from. take_draws() returns the position and moves on.
+// False with an exception: memory that is read-only, or elements that share a location.
+bool check_writable(const TensorObject* tensor, const Shape& part);
+
+// What rand and randn draw from: one draw a call, whatever its size.
 struct RandomStream {
   uint64_t seed;
   uint64_t draw;
 };
 extern RandomStream random_stream;
-uint64_t take_draws(int64_t elements);
 
 // ---- What a call means -----------------------------------------------------------------------------------------------
 
@@ -54,6 +56,7 @@ enum class CallKind : uint8_t {
   kInPlace,     // op(operands, attributes) converted into the part (shape, offset) of target; the result is target.
                 // op == Op::kCount: operand 0 is stored as it is (fill_, copy_, item assignment)
   kView,        // a tensor (shape, offset) over the memory of operand 0; with `copies`, over a contiguous copy of it
+  kIdentity,    // operand 0 itself: contiguous() of a contiguous tensor, float() of float32
   kScalarRead,  // one element as a Python number
   kMetadata,    // answered by layouts alone: executing it on stand-ins is right
   kOther,       // has to be run
@@ -105,6 +108,7 @@ struct FunctionRow {
   const char* document;
   Op op = Op::kCount;
   DType dtype = DType::k_float32;  // of casts: float(), long()
+  const struct Signature* signature = nullptr;  // parameters, parsed at import
 };
 
 // The row behind Tensor.sum, tensor.sum, kt.sum or the descriptor of Tensor.shape; null for anything else. A bound method's

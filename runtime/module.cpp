@@ -1,0 +1,15 @@
+// The extension module kintsugi._runtime: each subject adds its part.
+#include "runtime/python.h"
+#include "runtime/tensor.h"
+
+namespace {
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The native part of kintsugi.", -1};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__runtime() {
+  kintsugi::Ref module(PyModule_Create(&definition));
+  if (!module || !kintsugi::init_tensor(module.get())) return nullptr;
+  return module.release();
+}

@@ -1,0 +1,646 @@
+// The tensor object: its memory, its type, the operators, and the one way an op is run on real tensors.
+#include "runtime/tensor.h"
+
+#include <opcode.h>
+
+#include <cstring>
+#include <string>
+
+#include "runtime/exchange.h"
+#include "runtime/tensor_rows.h"
+
+namespace kintsugi {
+
+RandomStream random_stream = {0x9e3779b97f4a7c15u, 0};
+
+PyObject* raise(const OpError& error) {
+  PyObject* type = PyExc_RuntimeError;
+  switch (error.kind) {
+    case ErrorKind::kNone:
+    case ErrorKind::kRuntime: type = PyExc_RuntimeError; break;
+    case ErrorKind::kType: type = PyExc_TypeError; break;
+    case ErrorKind::kValue: type = PyExc_ValueError; break;
+    case ErrorKind::kIndex: type = PyExc_IndexError; break;
+    case ErrorKind::kZeroDivision: type = PyExc_ZeroDivisionError; break;
+    case ErrorKind::kOverflow: type = PyExc_OverflowError; break;
+    case ErrorKind::kMemory: type = PyExc_MemoryError; break;
+  }
+  PyErr_SetString(type, error.text.c_str());
+  return nullptr;
+}
+
+// ---- Making and dropping ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// Dead tensor objects, ready for use again. The lock guards it.
+constexpr int kFreeListSize = 128;
+TensorObject* free_list[kFreeListSize];
+int free_count = 0;
+
+TensorObject* allocate_object() {
+  if (free_count > 0) {
+    TensorObject* tensor = free_list[--free_count];
+    PyObject_Init(&tensor->ob_base, &TensorType);
+    return tensor;
+  }
+  TensorObject* tensor = PyObject_GC_New(TensorObject, &TensorType);
+  if (tensor == nullptr) return nullptr;
+  tensor->weakrefs = nullptr;
+  tensor->dict = nullptr;
+  return tensor;
+}
+
+void deallocate(PyObject* self) {
+  TensorObject* tensor = as_tensor(self);
+  // Only a tensor with attributes was ever tracked by the collector.
+  if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+  if (tensor->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(tensor->dict);
+  if (tensor->buffer != nullptr) release(tensor->buffer);
+  if (tensor->layout != nullptr) release(tensor->layout);
+  if (free_count < kFreeListSize) {
+    free_list[free_count++] = tensor;
+  } else {
+    PyObject_GC_Del(self);
+  }
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(as_tensor(self)->dict);
+  return 0;
+}
+
+int clear(PyObject* self) {
+  Py_CLEAR(as_tensor(self)->dict);
+  return 0;
+}
+
+// Attributes make cycles possible: from the first one on the collector watches the tensor.
+void track_with_dict(PyObject* self) {
+  if (as_tensor(self)->dict != nullptr && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+}
+
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+  int status = PyObject_GenericSetAttr(self, name, value);
+  track_with_dict(self);
+  return status;
+}
+
+}  // namespace
+
+PyObject* make_tensor(Layout* layout, Buffer* buffer, char* data) {
+  TensorObject* tensor = allocate_object();
+  if (tensor == nullptr) {
+    release(layout);
+    release(buffer);
+    return nullptr;
+  }
+  tensor->layout = layout;
+  tensor->buffer = buffer;
+  tensor->data = data;
+  return &tensor->ob_base;
+}
+
+PyObject* new_tensor(Layout* layout) {
+  size_t bytes = static_cast<size_t>(layout->count) * info(layout->dtype).bytes;
+  Buffer* buffer = allocate_buffer(bytes);
+  if (buffer == nullptr) {
+    PyErr_Format(PyExc_MemoryError, "no memory for a tensor of %zu bytes", bytes);
+    return nullptr;
+  }
+  retain(layout);
+  return make_tensor(layout, buffer, buffer->data);
+}
+
+PyObject* make_view(const TensorObject* base, const Shape& shape, int64_t offset) {
+  if (!has_memory(base)) return nullptr;
+  DType dtype = base->layout->dtype;
+  retain(base->buffer);
+  return make_tensor(intern_layout(dtype, shape), base->buffer,
+                     base->data + offset * static_cast<int64_t>(info(dtype).bytes));
+}
+
+PyObject* make_stand_in(Layout* layout) {
+  TensorObject* tensor = allocate_object();
+  if (tensor == nullptr) return nullptr;
+  retain(layout);
+  tensor->layout = layout;
+  tensor->buffer = nullptr;
+  tensor->data = nullptr;
+  return &tensor->ob_base;
+}
+
+// ---- Running ops -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// NumPy's scalar base class, once NumPy is loaded by somebody else; we never import it for this.
+PyTypeObject* numpy_scalar_type() {
+  static PyTypeObject* type = nullptr;
+  if (type != nullptr) return type;
+  PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+  if (numpy == nullptr || !PyModule_Check(numpy)) return nullptr;
+  PyObject* generic = PyDict_GetItemString(PyModule_GetDict(numpy), "generic");
+  if (generic != nullptr && PyType_Check(generic)) type = reinterpret_cast<PyTypeObject*>(Py_NewRef(generic));
+  return type;
+}
+
+bool number_of_int(Borrowed object, OperandValue* out) {
+  int overflow = 0;
+  out->number.i64 = PyLong_AsLongLongAndOverflow(object, &overflow);
+  out->number_dtype = DType::k_int64;
+  if (overflow == 0) return true;
+  PyErr_Format(PyExc_OverflowError, "Python int %.200S does not fit into int64", object);
+  return false;
+}
+
+// Kernels above this many bytes run without the lock. Their operands are held by the caller's arguments.
+constexpr size_t kUnlockBytes = 256 * 1024;
+
+bool run_unlocked(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out,
+                  OpError* error) {
+  size_t bytes = static_cast<size_t>(out.layout->count) * info(out.layout->dtype).bytes;
+  for (const OperandValue& operand : operands) {
+    if (!operand.is_number) bytes += static_cast<size_t>(operand.view.layout->count) * info(operand.view.layout->dtype).bytes;
+  }
+  if (bytes <= kUnlockBytes) return run_op(op, operands, attributes, out, error);
+  PyThreadState* state = PyEval_SaveThread();
+  bool done = run_op(op, operands, attributes, out, error);
+  PyEval_RestoreThread(state);
+  return done;
+}
+
+bool copy_unlocked(TensorView in, TensorView out, OpError* error) {
+  if (static_cast<size_t>(out.layout->count) * info(out.layout->dtype).bytes <= kUnlockBytes) {
+    return copy_into(in, out, error);
+  }
+  PyThreadState* state = PyEval_SaveThread();
+  bool done = copy_into(in, out, error);
+  PyEval_RestoreThread(state);
+  return done;
+}
+
+// New reference, or null with an exception.
+Layout* result_layout(Op op, std::span<const OperandValue> values, const Attributes& attributes) {
+  Operand few[3];
+  std::vector<Operand> many;
+  Operand* operands = few;
+  if (values.size() > 3) {
+    many.resize(values.size());
+    operands = many.data();
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    operands[i].is_number = values[i].is_number;
+    if (values[i].is_number) {
+      operands[i].dtype = values[i].number_dtype;
+    } else {
+      operands[i].dtype = values[i].view.layout->dtype;
+      operands[i].shape = shape_of(*values[i].view.layout);
+    }
+  }
+  Result result;
+  OpError error;
+  if (!infer(op, {operands, values.size()}, attributes, &result, &error)) {
+    raise(error);
+    return nullptr;
+  }
+  return intern_layout(result.dtype, result.shape);
+}
+
+// The result layouts of recent two-operand calls: the shape rule and the table of layouts cost more than a small kernel.
+// Keys are addresses of layouts that the entry holds, or small numbers for Python numbers by dtype. The lock guards it.
+struct RecentResult {
+  Op op = Op::kCount;
+  uintptr_t left = 0, right = 0;
+  Layout* result = nullptr;
+};
+constexpr size_t kRecentResults = 256;
+RecentResult recent_results[kRecentResults];
+
+uintptr_t key_of(const OperandValue& value) {
+  if (value.is_number) return 1 + static_cast<uintptr_t>(value.number_dtype);
+  return reinterpret_cast<uintptr_t>(value.view.layout);
+}
+
+void hold_key(uintptr_t key) {
+  if (key > kDTypeCount) retain(reinterpret_cast<Layout*>(key));
+}
+
+void drop_key(uintptr_t key) {
+  if (key > kDTypeCount) release(reinterpret_cast<Layout*>(key));
+}
+
+// Borrowed from the entry.
+Layout* recent_result_layout(Op op, const OperandValue* values, size_t count, const Attributes& attributes) {
+  uintptr_t left = key_of(values[0]);
+  uintptr_t right = count == 2 ? key_of(values[1]) : 0;
+  uint64_t hash = ((left * 31 + right) >> 4) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(op) * 0xff51afd7ed558ccdu;
+  RecentResult& entry = recent_results[hash >> 56];
+  if (entry.op == op && entry.left == left && entry.right == right && entry.result != nullptr) return entry.result;
+  Layout* result = result_layout(op, {values, count}, attributes);
+  if (result == nullptr) return nullptr;
+  if (entry.result != nullptr) {
+    drop_key(entry.left);
+    drop_key(entry.right);
+    release(entry.result);
+  }
+  hold_key(left);
+  hold_key(right);
+  entry = {op, left, right, result};
+  return result;
+}
+
+PyObject* run_into_new(Op op, std::span<const OperandValue> values, const Attributes& attributes, Layout* layout) {
+  PyObject* result = new_tensor(layout);
+  if (result == nullptr) return nullptr;
+  OpError error;
+  if (run_unlocked(op, values, attributes, view_of(as_tensor(result)), &error)) return result;
+  Py_DECREF(result);
+  return raise(error);
+}
+
+// The common case: one or two operands and nothing else.
+PyObject* apply_plain(Op op, const OperandValue* values, size_t count) {
+  static const Attributes none;
+  if (values[0].is_number && (count == 1 || values[1].is_number)) {
+    PyErr_Format(PyExc_TypeError, "%s(): at least one operand must be a Tensor; for Python numbers use math",
+                 info(op).name);
+    return nullptr;
+  }
+  Layout* layout = recent_result_layout(op, values, count, none);
+  if (layout == nullptr) return nullptr;
+  return run_into_new(op, {values, count}, none, layout);
+}
+
+bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
+  if (operand_of(object, out)) {
+    if (out->is_number || out->view.data != nullptr) return true;
+    has_memory(as_tensor(object));
+    return false;
+  }
+  if (!PyErr_Occurred()) {
+    PyErr_Format(PyExc_TypeError, "%s(): operand %zu must be a Tensor or a number, not %.200s", info(op).name, index + 1,
+                 Py_TYPE(object)->tp_name);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool operand_of(Borrowed object, OperandValue* out) {
+  if (is_tensor(object)) {
+    out->is_number = false;
+    out->view = view_of(as_tensor(object));
+    return true;
+  }
+  out->is_number = true;
+  if (PyFloat_Check(object)) {
+    out->number.f64 = PyFloat_AS_DOUBLE(object);
+    out->number_dtype = DType::k_float64;
+    return true;
+  }
+  if (PyBool_Check(object)) {
+    out->number.i64 = object == Py_True;
+    out->number_dtype = DType::k_bool;
+    return true;
+  }
+  if (PyLong_Check(object)) return number_of_int(object, out);
+  PyTypeObject* scalar = numpy_scalar_type();
+  if (scalar == nullptr || !PyType_IsSubtype(Py_TYPE(object), scalar)) return false;
+  Ref number(PyObject_CallMethod(object, "item", nullptr));
+  if (!number) {
+    PyErr_Clear();
+    return false;
+  }
+  if (PyFloat_CheckExact(number.get()) || PyBool_Check(number.get()) || PyLong_CheckExact(number.get())) {
+    return operand_of(number.get(), out);
+  }
+  return false;
+}
+
+PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attributes& attributes) {
+  OperandValue few[3];
+  std::vector<OperandValue> many;
+  OperandValue* values = few;
+  if (count > 3) {
+    many.resize(count);
+    values = many.data();
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (!read_operand(op, i, operands[i], &values[i])) return nullptr;
+  }
+  if (info(op).op_class == OpClass::kElementwise && (count == 1 || count == 2) && !attributes.has_dtype) {
+    return apply_plain(op, values, count);
+  }
+  Layout* layout = result_layout(op, {values, count}, attributes);
+  if (layout == nullptr) return nullptr;
+  PyObject* result = run_into_new(op, {values, count}, attributes, layout);
+  release(layout);
+  return result;
+}
+
+namespace {
+
+// Null unless tensor's part may be written: each element once, and memory that is ours to write.
+Layout* writable_layout(const TensorObject* tensor, const Shape& shape) {
+  if (!has_memory(tensor)) return nullptr;
+  if (tensor->buffer->read_only) {
+    PyErr_SetString(PyExc_ValueError, "the tensor's memory is read-only; write into a clone() instead");
+    return nullptr;
+  }
+  Layout* layout = intern_layout(tensor->layout->dtype, shape);
+  if (!layout->overlaps_itself) return layout;
+  PyErr_Format(PyExc_RuntimeError,
+               "cannot write in place into %s: several of its elements share one memory location; clone() it first",
+               to_text(*layout).c_str());
+  release(layout);
+  return nullptr;
+}
+
+bool store_number(const OperandValue& number, TensorView out) {
+  alignas(8) char element[8];
+  DType dtype = out.layout->dtype;
+  if (!write_number(dtype, element, number)) return false;
+  if (out.layout->count == 1) {
+    memcpy(out.data, element, info(dtype).bytes);
+    return true;
+  }
+  Shape shape = shape_of(*out.layout);
+  for (int64_t& stride : shape.strides) stride = 0;
+  Layout* layout = intern_layout(dtype, shape);
+  OpError error;
+  bool done = copy_unlocked({layout, element}, out, &error);
+  release(layout);
+  if (!done) raise(error);
+  return done;
+}
+
+// The value's shape with target's sizes. False: exception.
+bool broadcast_value(const Layout& value, const Shape& target, Shape* out) {
+  *out = shape_of(value);
+  // Leading dimensions of size 1 do not count, as in x[0] = row of shape [1, n].
+  while (out->rank > target.rank && out->sizes[0] == 1) {
+    for (int d = 1; d < out->rank; ++d) {
+      out->sizes[d - 1] = out->sizes[d];
+      out->strides[d - 1] = out->strides[d];
+    }
+    --out->rank;
+  }
+  OpError error;
+  std::span<const int64_t> sizes(target.sizes, static_cast<size_t>(target.rank));
+  if (expand_to(out, sizes, &error)) return true;
+  PyErr_Format(PyExc_RuntimeError, "a value of shape %s does not broadcast to shape %s, where it is to be stored",
+               sizes_text({value.sizes, value.rank}).c_str(), sizes_text(sizes).c_str());
+  return false;
+}
+
+bool store_tensor(const TensorObject* value, TensorView out) {
+  if (!has_memory(value)) return false;
+  if (value->layout == out.layout && value->data == out.data) return true;
+  Shape shape;
+  if (!broadcast_value(*value->layout, shape_of(*out.layout), &shape)) return false;
+  OpError error;
+  Layout* layout = intern_layout(value->layout->dtype, shape);
+  bool done = copy_unlocked({layout, value->data}, out, &error);
+  release(layout);
+  if (!done) raise(error);
+  return done;
+}
+
+}  // namespace
+
+bool fits_by_broadcast(const Layout& value, const Shape& target) {
+  Shape shape;
+  return broadcast_value(value, target, &shape);
+}
+
+bool check_writable(const TensorObject* tensor, const Shape& shape) {
+  Layout* layout = writable_layout(tensor, shape);
+  if (layout != nullptr) release(layout);
+  return layout != nullptr;
+}
+
+bool store_into(const TensorObject* tensor, const Shape& shape, int64_t offset, Borrowed value) {
+  Layout* layout = writable_layout(tensor, shape);
+  if (layout == nullptr) return false;
+  TensorView out{layout, tensor->data + offset * static_cast<int64_t>(info(layout->dtype).bytes)};
+  OperandValue operand;
+  bool done = false;
+  if (is_tensor(value)) {
+    done = store_tensor(as_tensor(value), out);
+  } else if (operand_of(value, &operand)) {
+    done = store_number(operand, out);
+  } else if (!PyErr_Occurred()) {
+    PyErr_Format(PyExc_TypeError, "cannot store a %.200s into a %s tensor: give a Tensor or a number",
+                 Py_TYPE(value)->tp_name, info(tensor->layout->dtype).name);
+  }
+  release(layout);
+  return done;
+}
+
+// ---- The type --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// An operator slot. Operands that are neither tensors nor numbers get NotImplemented, so that the other class has its say.
+PyObject* binary(Op op, PyObject* left, PyObject* right) {
+  OperandValue values[2];
+  if (!operand_of(left, &values[0]) || !operand_of(right, &values[1])) {
+    if (PyErr_Occurred()) return nullptr;
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  for (PyObject* object : {left, right}) {
+    if (is_tensor(object) && !has_memory(as_tensor(object))) return nullptr;
+  }
+  return apply_plain(op, values, 2);
+}
+
+template <Op op>
+PyObject* binary_slot(PyObject* left, PyObject* right) {
+  return binary(op, left, right);
+}
+
+// Slots whose meaning needs a parse: in-place forms, powers, & and |.
+PyObject* parsed_binary(int operation, PyObject* left, PyObject* right) {
+  ParsedCall call;
+  if (parse_binary(operation, left, right, &call)) return execute(call);
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
+template <int operation>
+PyObject* parsed_slot(PyObject* left, PyObject* right) {
+  return parsed_binary(operation, left, right);
+}
+
+template <int operation>
+PyObject* power_slot(PyObject* left, PyObject* right, PyObject* modulus) {
+  if (modulus != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
+    return nullptr;
+  }
+  return parsed_binary(operation, left, right);
+}
+
+template <Unary operation>
+PyObject* unary_slot(PyObject* operand) {
+  ParsedCall call;
+  if (!parse_unary(operation, operand, &call)) return nullptr;
+  return execute(call);
+}
+
+PyObject* compare(PyObject* left, PyObject* right, int comparison) {
+  static constexpr Op ops[] = {Op::k_lt, Op::k_le, Op::k_eq, Op::k_ne, Op::k_gt, Op::k_ge};
+  return binary(ops[comparison], left, right);
+}
+
+Ref single_item(PyObject* self, const char* what) {
+  if (as_tensor(self)->layout->count != 1) {
+    std::string text = to_text(*as_tensor(self)->layout);
+    PyErr_Format(PyExc_ValueError, "%s needs a tensor with one element, this one has %lld (%s)", what,
+                 static_cast<long long>(as_tensor(self)->layout->count), text.c_str());
+    return Ref();
+  }
+  if (!has_memory(as_tensor(self))) return Ref();
+  return Ref(read_element(as_tensor(self)->layout->dtype, as_tensor(self)->data));
+}
+
+PyObject* to_float(PyObject* self) {
+  Ref item = single_item(self, "float()");
+  return item ? PyNumber_Float(item.get()) : nullptr;
+}
+
+PyObject* to_int(PyObject* self) {
+  Ref item = single_item(self, "int()");
+  return item ? PyNumber_Long(item.get()) : nullptr;
+}
+
+PyObject* to_index(PyObject* self) {
+  const Layout* layout = as_tensor(self)->layout;
+  if (info(layout->dtype).kind != DTypeKind::kIntegerKind || layout->count != 1) {
+    PyErr_Format(PyExc_TypeError, "only an integer tensor with one element can be used as an index, not %s",
+                 to_text(*layout).c_str());
+    return nullptr;
+  }
+  return single_item(self, "an index").release();
+}
+
+int truth(PyObject* self) {
+  const Layout* layout = as_tensor(self)->layout;
+  if (layout->count != 1) {
+    PyErr_Format(PyExc_RuntimeError, "the truth value of a tensor with %lld elements is ambiguous: use any() or all()",
+                 static_cast<long long>(layout->count));
+    return -1;
+  }
+  Ref item = single_item(self, "bool()");
+  return item ? PyObject_IsTrue(item.get()) : -1;
+}
+
+Py_ssize_t length(PyObject* self) {
+  const Layout* layout = as_tensor(self)->layout;
+  if (layout->rank > 0) return layout->sizes[0];
+  PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+  return -1;
+}
+
+Py_hash_t hash_identity(PyObject* self) { return _Py_HashPointer(self); }
+
+int contains(PyObject* self, PyObject* value) {
+  Ref equal(compare(self, value, Py_EQ));
+  if (!equal) return -1;
+  if (!is_tensor(equal.get())) {
+    PyErr_Format(PyExc_TypeError, "'in' of a Tensor needs a Tensor or a number, not %.200s", Py_TYPE(value)->tp_name);
+    return -1;
+  }
+  PyObject* operand = equal.get();
+  Attributes attributes;
+  attributes.dims = (1u << as_tensor(operand)->layout->rank) - 1;
+  Ref any(apply_op(Op::k_any, &operand, 1, attributes));
+  return any ? truth(any.get()) : -1;
+}
+
+PyObject* iterate(PyObject* self) {
+  if (as_tensor(self)->layout->rank > 0) return PySeqIter_New(self);
+  PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
+  return nullptr;
+}
+
+PyNumberMethods make_number_methods() {
+  PyNumberMethods slots{};
+  slots.nb_add = binary_slot<Op::k_add>;
+  slots.nb_subtract = binary_slot<Op::k_sub>;
+  slots.nb_multiply = binary_slot<Op::k_mul>;
+  slots.nb_true_divide = binary_slot<Op::k_div>;
+  slots.nb_floor_divide = binary_slot<Op::k_floor_divide>;
+  slots.nb_remainder = binary_slot<Op::k_remainder>;
+  slots.nb_matrix_multiply = parsed_slot<NB_MATRIX_MULTIPLY>;
+  slots.nb_power = power_slot<NB_POWER>;
+  slots.nb_and = parsed_slot<NB_AND>;
+  slots.nb_or = parsed_slot<NB_OR>;
+  slots.nb_xor = parsed_slot<NB_XOR>;
+  slots.nb_inplace_add = parsed_slot<NB_INPLACE_ADD>;
+  slots.nb_inplace_subtract = parsed_slot<NB_INPLACE_SUBTRACT>;
+  slots.nb_inplace_multiply = parsed_slot<NB_INPLACE_MULTIPLY>;
+  slots.nb_inplace_true_divide = parsed_slot<NB_INPLACE_TRUE_DIVIDE>;
+  slots.nb_inplace_floor_divide = parsed_slot<NB_INPLACE_FLOOR_DIVIDE>;
+  slots.nb_inplace_remainder = parsed_slot<NB_INPLACE_REMAINDER>;
+  slots.nb_inplace_power = power_slot<NB_INPLACE_POWER>;
+  slots.nb_inplace_and = parsed_slot<NB_INPLACE_AND>;
+  slots.nb_inplace_or = parsed_slot<NB_INPLACE_OR>;
+  slots.nb_inplace_xor = parsed_slot<NB_INPLACE_XOR>;
+  slots.nb_negative = unary_slot<Unary::kNegative>;
+  slots.nb_positive = unary_slot<Unary::kPositive>;
+  slots.nb_absolute = unary_slot<Unary::kAbsolute>;
+  slots.nb_invert = unary_slot<Unary::kInvert>;
+  slots.nb_bool = truth;
+  slots.nb_float = to_float;
+  slots.nb_int = to_int;
+  slots.nb_index = to_index;
+  return slots;
+}
+
+PyNumberMethods number_methods = make_number_methods();
+PySequenceMethods sequence_methods = {.sq_length = length, .sq_item = get_element, .sq_contains = contains};
+PyMappingMethods mapping_methods = {.mp_length = length, .mp_subscript = get_item, .mp_ass_subscript = set_item};
+PyBufferProcs buffer_methods = {.bf_getbuffer = export_buffer, .bf_releasebuffer = release_exported_buffer};
+
+PyTypeObject make_type() {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "kintsugi.Tensor";
+  type.tp_doc = "An n-dimensional array of one dtype. Made by kintsugi.tensor, zeros, arange, from_numpy and the like.";
+  type.tp_basicsize = sizeof(TensorObject);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  type.tp_dealloc = deallocate;
+  type.tp_traverse = traverse;
+  type.tp_clear = clear;
+  type.tp_repr = tensor_repr;
+  type.tp_hash = hash_identity;  // though == compares elements
+  type.tp_richcompare = compare;
+  type.tp_iter = iterate;
+  type.tp_as_number = &number_methods;
+  type.tp_as_sequence = &sequence_methods;
+  type.tp_as_mapping = &mapping_methods;
+  type.tp_as_buffer = &buffer_methods;
+  type.tp_setattro = set_attribute;
+  type.tp_weaklistoffset = offsetof(TensorObject, weakrefs);
+  type.tp_dictoffset = offsetof(TensorObject, dict);
+  return type;
+}
+
+}  // namespace
+
+PyTypeObject TensorType = make_type();
+
+bool init_tensor(Borrowed module) {
+  if (!init_types(module) || !init_rows(module)) return false;
+  TensorType.tp_methods = tensor_method_list();
+  TensorType.tp_getset = tensor_attribute_list();
+  if (PyType_Ready(&TensorType) < 0) return false;
+  // NumPy leaves operators between its arrays or scalars and our tensors to us.
+  if (PyDict_SetItemString(TensorType.tp_dict, "__array_ufunc__", Py_None) < 0) return false;
+  PyType_Modified(&TensorType);
+  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(&TensorType)) == 0;
+}
+
+}  // namespace kintsugi

@@ -1,0 +1,165 @@
+// tensor[key] and tensor[key] = value, for keys of integers, slices, None and Ellipsis: views, and stores into views.
+#include <string>
+
+#include "runtime/tensor_rows.h"
+
+namespace kintsugi {
+
+bool insert_dimension(Shape* shape, int dim) {
+  if (shape->rank == kMaxRank) {
+    PyErr_Format(PyExc_ValueError, "the result would have more than %d dimensions", kMaxRank);
+    return false;
+  }
+  for (int d = shape->rank; d > dim; --d) {
+    shape->sizes[d] = shape->sizes[d - 1];
+    shape->strides[d] = shape->strides[d - 1];
+  }
+  shape->sizes[dim] = 1;
+  shape->strides[dim] = dim + 1 <= shape->rank ? shape->sizes[dim + 1] * shape->strides[dim + 1] : 1;
+  ++shape->rank;
+  return true;
+}
+
+namespace {
+
+// A key item's place: how many of the tensor's dimensions the whole key takes.
+bool takes_dimension(Borrowed item) { return item != Py_None && item != Py_Ellipsis; }
+
+bool refuse_key(Borrowed item) {
+  if (PyList_Check(item) || PyBool_Check(item) || is_tensor(item) || PyObject_CheckBuffer(item)) {
+    PyErr_Format(PyExc_NotImplementedError,
+                 "indexing by a %.200s of indices or bools is not supported yet; use integers, slices, None and ..., or "
+                 "where() for a choice by a mask",
+                 Py_TYPE(item)->tp_name);
+  } else {
+    PyErr_Format(PyExc_IndexError, "a tensor index is an int, a slice, None or ..., not %.200s", Py_TYPE(item)->tp_name);
+  }
+  return false;
+}
+
+// An int: Python's, NumPy's, or an integer tensor without dimensions.
+bool is_integer_key(Borrowed item) {
+  if (PyBool_Check(item)) return false;
+  if (!is_tensor(item)) return PyIndex_Check(item) && !PyList_Check(item);
+  const Layout* layout = as_tensor(item)->layout;
+  return layout->rank == 0 && info(layout->dtype).kind == DTypeKind::kIntegerKind;
+}
+
+// Applies one item at dimension *dim and moves on.
+bool apply_item(Borrowed item, Shape* shape, int64_t* offset, int* dim) {
+  OpError error;
+  if (item == Py_None) {
+    if (!insert_dimension(shape, *dim)) return false;
+    ++*dim;
+    return true;
+  }
+  if (PySlice_Check(item)) {
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(item, &start, &stop, &step) < 0) return false;
+    if (step <= 0) {
+      PyErr_Format(PyExc_ValueError, "slice step must be positive, got %zd", step);
+      return false;
+    }
+    PySlice_AdjustIndices(shape->sizes[*dim], &start, &stop, step);
+    if (!slice_dim(shape, offset, *dim, start, stop, step, &error)) return raise(error) != nullptr;
+    ++*dim;
+    return true;
+  }
+  if (!is_integer_key(item)) return refuse_key(item);
+  int64_t index;
+  if (!read_int(item, "a tensor index", &index)) {
+    // An index beyond 64 bits is out of range like any other.
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      PyErr_Format(PyExc_IndexError, "index is out of bounds for dimension %d with size %lld", *dim,
+                   static_cast<long long>(shape->sizes[*dim]));
+    }
+    return false;
+  }
+  if (select_dim(shape, offset, *dim, index, &error)) return true;
+  raise(error);
+  return false;
+}
+
+bool apply_key(const TensorObject* tensor, Borrowed key, Shape* shape, int64_t* offset) {
+  *shape = shape_of(*tensor->layout);
+  *offset = 0;
+  int dim = 0;
+  // The common cases first: one integer, one slice.
+  if (!PyTuple_Check(key) && takes_dimension(key)) {
+    if (shape->rank > 0) return apply_item(key, shape, offset, &dim);
+    if (!PySlice_Check(key) && !is_integer_key(key)) return refuse_key(key);
+    PyErr_SetString(PyExc_IndexError, "a 0-d tensor has no dimension to index; item() gives its value");
+    return false;
+  }
+  Py_ssize_t count = PyTuple_Check(key) ? PyTuple_GET_SIZE(key) : 1;
+  auto item_at = [&](Py_ssize_t i) { return PyTuple_Check(key) ? PyTuple_GET_ITEM(key, i) : key; };
+  int taken = 0, ellipses = 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    taken += takes_dimension(item_at(i));
+    ellipses += item_at(i) == Py_Ellipsis;
+  }
+  if (ellipses > 1) {
+    PyErr_SetString(PyExc_IndexError, "an index has one ... at most");
+    return false;
+  }
+  if (taken > tensor->layout->rank) {
+    PyErr_Format(PyExc_IndexError, "%d indices are too many for a tensor of %d dimensions (%s)", taken,
+                 tensor->layout->rank, to_text(*tensor->layout).c_str());
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (item_at(i) == Py_Ellipsis) {
+      dim += tensor->layout->rank - taken;
+    } else if (!apply_item(item_at(i), shape, offset, &dim)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool parse_get_item(Borrowed tensor, Borrowed key, ParsedCall* out) {
+  out->kind = CallKind::kView;
+  out->operands[0] = {tensor, 0};
+  out->operand_count = 1;
+  return apply_key(as_tensor(tensor), key, &out->shape, &out->offset);
+}
+
+bool parse_set_item(Borrowed tensor, Borrowed key, Borrowed value, ParsedCall* out) {
+  if (!apply_key(as_tensor(tensor), key, &out->shape, &out->offset)) return false;
+  return set_store(out, tensor, value, /*argument=*/2);
+}
+
+PyObject* get_item(PyObject* self, PyObject* key) {
+  Shape shape;
+  int64_t offset;
+  if (!apply_key(as_tensor(self), key, &shape, &offset)) return nullptr;
+  return make_view(as_tensor(self), shape, offset);
+}
+
+int set_item(PyObject* self, PyObject* key, PyObject* value) {
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "elements of a Tensor cannot be deleted");
+    return -1;
+  }
+  Shape shape;
+  int64_t offset;
+  if (!apply_key(as_tensor(self), key, &shape, &offset)) return -1;
+  return store_into(as_tensor(self), shape, offset, value) ? 0 : -1;
+}
+
+// The sequence protocol: iteration, and PySequence_GetItem of C code.
+PyObject* get_element(PyObject* self, Py_ssize_t index) {
+  Shape shape = shape_of(*as_tensor(self)->layout);
+  int64_t offset = 0;
+  OpError error;
+  if (shape.rank == 0) {
+    PyErr_SetString(PyExc_IndexError, "a 0-d tensor has no dimension to index");
+    return nullptr;
+  }
+  if (!select_dim(&shape, &offset, 0, index, &error)) return raise(error);
+  return make_view(as_tensor(self), shape, offset);
+}
+
+}  // namespace kintsugi

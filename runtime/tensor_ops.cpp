@@ -1,0 +1,266 @@
+// What calls of ops and operators mean: element-wise functions, their in-place forms, reductions, conversions, and Python's
+// binary, unary and comparison operators. From layouts and arguments alone; the tracer calls these too.
+#include <opcode.h>
+
+#include <string>
+
+#include "runtime/tensor_rows.h"
+
+namespace kintsugi {
+
+namespace {
+
+bool add_operand(ParsedCall* call, Borrowed object, int argument) {
+  OperandValue ignored;
+  if (!operand_of(object, &ignored)) return false;
+  call->operands[call->operand_count++] = {object, argument};
+  return true;
+}
+
+bool needs_tensor(const ParsedCall& call) {
+  for (int i = 0; i < call.operand_count; ++i) {
+    if (is_tensor(call.operands[i].object)) return true;
+  }
+  PyErr_Format(PyExc_TypeError, "%s(): at least one argument must be a Tensor; for Python numbers use math",
+               info(call.op).name);
+  return false;
+}
+
+Operand rule_operand(Borrowed object) {
+  OperandValue value;
+  Operand operand;
+  operand_of(object, &value);
+  operand.is_number = value.is_number;
+  operand.dtype = value.is_number ? value.number_dtype : value.view.layout->dtype;
+  if (!value.is_number) operand.shape = shape_of(*value.view.layout);
+  return operand;
+}
+
+// Turns "op over operands" into "... written into target": checks that the result fits before anything is done.
+bool set_in_place(ParsedCall* call, TensorObject* target) {
+  call->kind = CallKind::kInPlace;
+  call->target = &target->ob_base;
+  call->shape = shape_of(*target->layout);
+  Operand operands[3];
+  for (int i = 0; i < call->operand_count; ++i) operands[i] = rule_operand(call->operands[i].object);
+  Result result;
+  OpError error;
+  size_t count = static_cast<size_t>(call->operand_count);
+  if (!infer(call->op, {operands, count}, call->attributes, &result, &error)) {
+    raise(error);
+    return false;
+  }
+  std::string name = std::string(info(call->op).name) + "_";
+  bool fits = result.shape.rank == call->shape.rank;
+  for (int d = 0; fits && d < result.shape.rank; ++d) fits = result.shape.sizes[d] == call->shape.sizes[d];
+  if (!fits) {
+    std::string wanted = sizes_text({result.shape.sizes, static_cast<size_t>(result.shape.rank)});
+    std::string have = sizes_text({call->shape.sizes, static_cast<size_t>(call->shape.rank)});
+    PyErr_Format(PyExc_RuntimeError, "%s(): the result has shape %s, which does not fit into the tensor of shape %s",
+                 name.c_str(), wanted.c_str(), have.c_str());
+    return false;
+  }
+  DType own = target->layout->dtype;
+  if (info(result.dtype).kind > info(own).kind) {
+    PyErr_Format(PyExc_RuntimeError, "%s(): the result is %s, which cannot be written into a %s tensor in place",
+                 name.c_str(), info(result.dtype).name, info(own).name);
+    return false;
+  }
+  return true;
+}
+
+bool refuse_ints(const char* symbol) {
+  PyErr_Format(PyExc_TypeError, "%s is defined for bool tensors only so far; compare with != 0 first", symbol);
+  return false;
+}
+
+bool is_bool_operand(Borrowed object) {
+  if (is_tensor(object)) return as_tensor(object)->layout->dtype == DType::k_bool;
+  OperandValue value;
+  return operand_of(object, &value) && value.number_dtype == DType::k_bool;
+}
+
+// x ** 2 is x * x and x ** 0.5 a square root, as in torch; there is no general power yet.
+bool set_power(ParsedCall* call, Borrowed base, Borrowed exponent) {
+  OperandValue value;
+  if (is_tensor(base) && !is_tensor(exponent) && operand_of(exponent, &value)) {
+    double power = value.number_dtype == DType::k_float64 ? value.number.f64 : static_cast<double>(value.number.i64);
+    bool is_bool = as_tensor(base)->layout->dtype == DType::k_bool;
+    if (power == 2 && !is_bool) {
+      call->op = Op::k_mul;
+      return add_operand(call, base, 0) && add_operand(call, base, 0);
+    }
+    if (power == 0.5) {
+      call->op = Op::k_sqrt;
+      return add_operand(call, base, 0);
+    }
+  }
+  PyErr_SetString(PyExc_NotImplementedError, "** of a Tensor is defined for the exponents 2 and 0.5 only so far");
+  return false;
+}
+
+struct BinaryOperator {
+  Op op;
+  const char* symbol;
+  bool bools_only;
+};
+
+const BinaryOperator* find_operator(int operation) {
+  static constexpr BinaryOperator kAdd = {Op::k_add, "+", false}, kSub = {Op::k_sub, "-", false},
+                                  kMul = {Op::k_mul, "*", false}, kDiv = {Op::k_div, "/", false},
+                                  kFloorDivide = {Op::k_floor_divide, "//", false},
+                                  kRemainder = {Op::k_remainder, "%", false}, kMatmul = {Op::k_matmul, "@", false},
+                                  kAnd = {Op::k_logical_and, "&", true}, kOr = {Op::k_logical_or, "|", true},
+                                  kXor = {Op::k_ne, "^", true};
+  switch (operation) {
+    case NB_ADD: case NB_INPLACE_ADD: return &kAdd;
+    case NB_SUBTRACT: case NB_INPLACE_SUBTRACT: return &kSub;
+    case NB_MULTIPLY: case NB_INPLACE_MULTIPLY: return &kMul;
+    case NB_TRUE_DIVIDE: case NB_INPLACE_TRUE_DIVIDE: return &kDiv;
+    case NB_FLOOR_DIVIDE: case NB_INPLACE_FLOOR_DIVIDE: return &kFloorDivide;
+    case NB_REMAINDER: case NB_INPLACE_REMAINDER: return &kRemainder;
+    case NB_MATRIX_MULTIPLY: case NB_INPLACE_MATRIX_MULTIPLY: return &kMatmul;
+    case NB_AND: case NB_INPLACE_AND: return &kAnd;
+    case NB_OR: case NB_INPLACE_OR: return &kOr;
+    case NB_XOR: case NB_INPLACE_XOR: return &kXor;
+    default: return nullptr;
+  }
+}
+
+bool is_in_place(int operation) { return operation >= NB_INPLACE_ADD && operation <= NB_INPLACE_XOR; }
+
+}  // namespace
+
+bool parse_elementwise(ParsedCall* call) {
+  int arity = info(call->op).arity;
+  for (int i = 0; i < arity; ++i) {
+    if (!set_operand(call, i)) return false;
+  }
+  return needs_tensor(*call);
+}
+
+bool parse_in_place(ParsedCall* call) {
+  TensorObject* target;
+  return parse_elementwise(call) && read_tensor(*call, 0, &target) && set_in_place(call, target);
+}
+
+// self, dim=None, keepdim=False, *, dtype=None
+bool parse_reduction(ParsedCall* call) {
+  TensorObject* self;
+  const Arguments& arguments = call->arguments;
+  Attributes& attributes = call->attributes;
+  if (!read_tensor(*call, 0, &self) || !read_bool(*call, 2, false, &attributes.keepdim)) return false;
+  if (!read_optional_dtype(*call, 3, &attributes.has_dtype, &attributes.dtype)) return false;
+  if (attributes.has_dtype && call->op != Op::k_sum && call->op != Op::k_mean) {
+    PyErr_Format(PyExc_TypeError, "%s() takes no dtype; convert the tensor first", arguments.row->name);
+    return false;
+  }
+  int rank = self->layout->rank;
+  int64_t dims[kMaxRank];
+  int count = 0;
+  Borrowed dim = arguments.values[1];
+  if (dim != nullptr && (PyTuple_Check(dim) || PyList_Check(dim))) {
+    if (!read_int_list(dim, "dim", &count, dims)) return false;
+    for (int i = 0; i < count; ++i) {
+      Ref number(PyLong_FromLongLong(dims[i]));
+      int one;
+      if (!number || !read_dim(number.get(), rank, &one)) return false;
+      if ((attributes.dims >> one & 1) != 0) {
+        PyErr_Format(PyExc_RuntimeError, "%s(): dim %d appears twice", arguments.row->name, one);
+        return false;
+      }
+      attributes.dims |= 1u << one;
+      attributes.dim = one;
+    }
+  } else if (dim != nullptr) {
+    if (!read_dim(dim, rank, &attributes.dim)) return false;
+    attributes.dims = 1u << attributes.dim;
+    count = 1;
+  }
+  attributes.has_dim = count > 0;
+  if (count == 0) attributes.dims = (1u << rank) - 1;
+  if (rank == 0) attributes.dims = 0;
+  if (call->op == Op::k_argmax && count > 1) {
+    PyErr_SetString(PyExc_TypeError, "argmax(): dim must be one int");
+    return false;
+  }
+  return set_operand(call, 0);
+}
+
+bool parse_cast(ParsedCall* call) {
+  TensorObject* self;
+  if (!read_tensor(*call, 0, &self) || !set_operand(call, 0)) return false;
+  DType dtype = call->arguments.row->dtype;
+  if (call->attributes.has_dtype) dtype = call->attributes.dtype;
+  if (self->layout->dtype == dtype) {
+    call->kind = CallKind::kIdentity;
+    return true;
+  }
+  call->kind = CallKind::kOp;
+  call->op = Op::k_convert;
+  call->attributes.has_dtype = true;
+  call->attributes.dtype = dtype;
+  return true;
+}
+
+bool set_store(ParsedCall* call, Borrowed target, Borrowed value, int argument) {
+  call->kind = CallKind::kInPlace;
+  call->op = Op::kCount;
+  call->target = target;
+  DType own = as_tensor(target)->layout->dtype;
+  OperandValue operand;
+  if (!operand_of(value, &operand)) {
+    if (!PyErr_Occurred()) {
+      PyErr_Format(PyExc_TypeError, "cannot store a %.200s into a %s tensor: give a Tensor or a number",
+                   Py_TYPE(value)->tp_name, info(own).name);
+    }
+    return false;
+  }
+  if (!operand.is_number && !fits_by_broadcast(*operand.view.layout, call->shape)) return false;
+  call->operands[0] = {value, argument};
+  call->operand_count = 1;
+  return true;
+}
+
+bool parse_binary(int operation, Borrowed left, Borrowed right, ParsedCall* out) {
+  bool in_place = is_in_place(operation) && is_tensor(left);
+  out->kind = CallKind::kOp;
+  OperandValue ignored;
+  if (!operand_of(left, &ignored) || !operand_of(right, &ignored)) return false;
+  if (operation == NB_POWER || operation == NB_INPLACE_POWER) {
+    if (!set_power(out, left, right)) return false;
+  } else {
+    const BinaryOperator* found = find_operator(operation);
+    if (found == nullptr) return false;
+    if (found->bools_only && !(is_bool_operand(left) && is_bool_operand(right))) return refuse_ints(found->symbol);
+    out->op = found->op;
+    add_operand(out, left, 0);
+    add_operand(out, right, 1);
+  }
+  // a @= b makes a new tensor: the product has another shape in general.
+  if (operation == NB_INPLACE_MATRIX_MULTIPLY) in_place = false;
+  return !in_place || set_in_place(out, as_tensor(left));
+}
+
+bool parse_compare(int comparison, Borrowed left, Borrowed right, ParsedCall* out) {
+  static constexpr Op ops[] = {Op::k_lt, Op::k_le, Op::k_eq, Op::k_ne, Op::k_gt, Op::k_ge};
+  out->kind = CallKind::kOp;
+  out->op = ops[comparison];
+  return add_operand(out, left, 0) && add_operand(out, right, 1);
+}
+
+bool parse_unary(Unary operation, Borrowed operand, ParsedCall* out) {
+  out->kind = CallKind::kOp;
+  switch (operation) {
+    case Unary::kNegative: out->op = Op::k_neg; break;
+    case Unary::kAbsolute: out->op = Op::k_abs; break;
+    case Unary::kPositive: out->kind = CallKind::kIdentity; break;
+    case Unary::kInvert:
+      if (!is_bool_operand(operand)) return refuse_ints("~");
+      out->op = Op::k_logical_not;
+      break;
+  }
+  return add_operand(out, operand, 0);
+}
+
+}  // namespace kintsugi
