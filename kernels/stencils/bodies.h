@@ -130,8 +130,10 @@ KN_BODY V exp_body(const V& a) {
   const V x = select<V>(a > highest, splat<V>(highest), select<V>(a < lowest, splat<V>(lowest), a));
   I n;
   const V whole = round_small<V>(x * E(0x1.71547652b82fep+0), &n);
-  V r = x - whole * E(kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1);  // exact: few bits times few bits
-  r = r - whole * E(kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33);
+  const V high = x - whole * E(kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1);  // exact: few bits times few bits
+  const V low = whole * E(kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33);
+  const V r = high - low;
+  const V lost = (high - r) - low;
   V q;
   if constexpr (kSingle) {
     q = polynomial(r, 0.5, 0x1.5554d8p-3, 0x1.555516p-5, 0x1.12106cp-7, 0x1.6d1606p-10);
@@ -140,7 +142,7 @@ KN_BODY V exp_body(const V& a) {
                    0x1.a01a01a83ba17p-13, 0x1.a019b621f9d08p-16, 0x1.71de0be2b5e96p-19, 0x1.2894f52583578p-22,
                    0x1.af3ce42b12b24p-26);
   }
-  const V mantissa = 1 + (r + (r * r) * q);
+  const V mantissa = 1 + (r + (r * r * q + lost));
   const I half = bits<I>(bits<U>(n + 2048) >> 1) - 1024;  // n / 2 without a signed shift
   return mantissa * power_of_two<V>(half) * power_of_two<V>(n - half);
 }
