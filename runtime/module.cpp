@@ -1,4 +1,5 @@
 // The extension module kintsugi._runtime: each subject adds its part.
+#include "jit/codemem.h"
 #include "runtime/python.h"
 #include "runtime/tensor.h"
 
@@ -9,6 +10,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The nativ
 }  // namespace
 
 PyMODINIT_FUNC PyInit__runtime() {
+  kintsugi::set_code_allocator(&kintsugi::code_memory());
   kintsugi::Ref module(PyModule_Create(&definition));
   if (!module || !kintsugi::init_tensor(module.get())) return nullptr;
   return module.release();

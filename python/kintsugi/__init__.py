@@ -1,1 +1,6 @@
 """Kintsugi: compiles Python functions over small arrays as they run, and mends the places where it cannot."""
+from kintsugi import _runtime
+
+# All public names of the extension: the functions and types of tensors, and the dtypes.
+__all__ = [name for name in vars(_runtime) if not name.startswith('_')]
+globals().update({name: getattr(_runtime, name) for name in __all__})
