@@ -94,9 +94,11 @@ static bool are_plain_names(PyObject* kwnames) {
 
 bool can_take_frames(PyThreadState* thread) { return thread->interp == home; }
 
+static constexpr const char* kTooDeep = "maximum recursion depth exceeded";
+
 bool c_stack_is_short() {
   if (c_stack_left() >= kStackReserve) return false;
-  PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+  PyErr_SetString(PyExc_RecursionError, kTooDeep);
   return true;
 }
 
@@ -157,6 +159,17 @@ static PyObject* run_taken(PyThreadState* thread, Frame* frame, FrameTaken taken
   return result;
 }
 
+// With the hook pointer set every Python call uses the C stack; without it, none does. So when the stack runs short this
+// thread stops capturing inside this frame. Where another thread keeps the pointer set, half of the reserve is the end.
+static PyObject* evaluate_aside(PyThreadState* thread, Frame* frame, int throwflag) {
+  if (c_stack_left() < kStackReserve / 2 && throwflag == 0) {
+    PyErr_SetString(PyExc_RecursionError, kTooDeep);
+    return nullptr;
+  }
+  CaptureScope off(false);
+  return below(thread, frame, throwflag);
+}
+
 static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
   if (armed != nullptr) [[unlikely]] {
     bool ours = throwflag == 0 && thread == armed->thread && function_of(frame) == armed->function && is_fresh(frame) &&
@@ -168,11 +181,13 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
   }
   if (capturing_threads == 0) {
     if (thread->interp == home && evaluator_of(home) == evaluate) set_evaluator(home, below);
-  } else if (capturing && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) && is_fresh(frame) &&
-             !is_of_generator(frame) && !is_traced(thread) && capture_target.wants != nullptr &&
-             c_stack_left() >= kStackReserve && capture_target.wants(code_of(frame))) {
-    return run_taken(thread, frame, capture_target.taken, capture_target.context);
+    return below(thread, frame, throwflag);
   }
+  if (c_stack_left() < kStackReserve) [[unlikely]] return evaluate_aside(thread, frame, throwflag);
+  if (capturing && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) && is_fresh(frame) &&
+      !is_of_generator(frame) && !is_traced(thread) && capture_target.wants != nullptr &&
+      capture_target.wants(code_of(frame)))
+    return run_taken(thread, frame, capture_target.taken, capture_target.context);
   return below(thread, frame, throwflag);
 }
 

@@ -7,7 +7,8 @@
 namespace kintsugi {
 
 // One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null for
-// unbound locals and for the NULL that calls leave on the stack. Room for co_nlocalsplus + co_stacksize words.
+// unbound locals and for the NULL that calls leave on the stack; words above `depth` are garbage. There is room for
+// co_nlocalsplus + co_stacksize words.
 struct Activation {
   PyFunctionObject* function = nullptr;  // borrowed from the caller or the frame
   PyCodeObject* code = nullptr;          // borrowed likewise

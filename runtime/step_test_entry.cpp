@@ -106,7 +106,8 @@ static PyObject* interpret_late(PyFunctionObject* function, PyObject* const* arg
     if (late.raised) PyErr_Fetch(&late.type, &late.value, &late.traceback);
     result = call_with_placeholders(function, code, continue_in_frame, &late);
   }
-  for (PyObject*& slot : slots) Py_CLEAR(slot);
+  if (late.activation.frame == nullptr)  // else the slots have moved there
+    for (int i = local_slots(code) + late.activation.depth; i-- > 0;) Py_XDECREF(slots[static_cast<size_t>(i)]);
   return result;
 }
 
