@@ -1,6 +1,7 @@
 // The extension module kintsugi._runtime: each subject adds its part.
 #include "jit/codemem.h"
 #include "runtime/python.h"
+#include "runtime/step.h"
 #include "runtime/tensor.h"
 
 namespace {
@@ -12,6 +13,6 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The nativ
 PyMODINIT_FUNC PyInit__runtime() {
   kintsugi::set_code_allocator(&kintsugi::code_memory());
   kintsugi::Ref module(PyModule_Create(&definition));
-  if (!module || !kintsugi::init_tensor(module.get())) return nullptr;
+  if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_frames(module.get())) return nullptr;
   return module.release();
 }
