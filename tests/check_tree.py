@@ -97,7 +97,7 @@ def map_page(files):
         if line.startswith("## "):
             part = heading.group(1) if heading else None
         elif part:
-            for name in re.findall(r"`([\w/.]+\.(?:h|cpp|def|py|sh|md|csv))`", line.split(" - ")[0]):
+            for name in re.findall(r"`([\w/.]+\.(?:h|cpp|def|py|sh|md|csv))`", line):
                 named.add(f"{part}/{name}")
     for path in files:
         folder = path.parts[0]
