@@ -17,31 +17,6 @@ constexpr Reg kPoolRegs[] = {Reg::kTemp0, Reg::kArgument0, Reg::kTemp1, Reg::kTe
 constexpr Reg kScratch = Reg::kArgument2, kScratch2 = Reg::kArgument1;
 constexpr uint64_t kDigitMask = (uint64_t{1} << 30) - 1;
 
-Memory value_at(ValueId value) { return at(Reg::kValues, value * 8); }
-
-Condition condition_of(Compare compare) {
-  switch (compare) {
-    case Compare::kLess: return Condition::kLess;
-    case Compare::kLessEqual: return Condition::kLessEqual;
-    case Compare::kEqual: return Condition::kEqual;
-    case Compare::kNotEqual: return Condition::kNotEqual;
-    case Compare::kGreater: return Condition::kGreater;
-    case Compare::kGreaterEqual: return Condition::kGreaterEqual;
-  }
-  return Condition::kEqual;
-}
-Condition opposite(Compare compare) {
-  switch (compare) {
-    case Compare::kLess: return condition_of(Compare::kGreaterEqual);
-    case Compare::kLessEqual: return condition_of(Compare::kGreater);
-    case Compare::kEqual: return condition_of(Compare::kNotEqual);
-    case Compare::kNotEqual: return condition_of(Compare::kEqual);
-    case Compare::kGreater: return condition_of(Compare::kLessEqual);
-    case Compare::kGreaterEqual: return condition_of(Compare::kLess);
-  }
-  return Condition::kNotEqual;
-}
-
 }  // namespace
 
 void set_object_facts(const ObjectFacts& facts) { facts_of_this_process = facts; }
@@ -236,7 +211,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
     case GuardKind::k_int_compare: {
       Reg a = hold(guard.a);
       e_.compare(a, hold(guard.b));
-      e_.jump_if(opposite(static_cast<Compare>(guard.imm)), miss());
+      e_.jump_if(opposite(condition_of(static_cast<Compare>(guard.imm))), miss());
       break;
     }
     case GuardKind::k_state_word:

@@ -9,6 +9,19 @@
 
 namespace kintsugi {
 
+inline Memory value_at(ValueId value) { return at(Reg::kValues, value * 8); }
+inline Condition condition_of(Compare compare) {
+  switch (compare) {
+    case Compare::kLess: return Condition::kLess;
+    case Compare::kLessEqual: return Condition::kLessEqual;
+    case Compare::kEqual: return Condition::kEqual;
+    case Compare::kNotEqual: return Condition::kNotEqual;
+    case Compare::kGreater: return Condition::kGreater;
+    case Compare::kGreaterEqual: return Condition::kGreaterEqual;
+  }
+  return Condition::kEqual;
+}
+
 // Where the running code finds things, as byte offsets from Reg::kState; guard_slow from the helper table.
 struct GuardFrame {
   int32_t slots, function, missed_guard, helpers, guard_slow;

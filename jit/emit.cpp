@@ -53,7 +53,6 @@ x86::CondCode code_of(Condition condition) {
     case Condition::kOverflow: return x86::CondCode::kOverflow;
     case Condition::kUnordered: return x86::CondCode::kParityEven;
     case Condition::kOrdered: return x86::CondCode::kParityOdd;
-    case Condition::kNegative: return x86::CondCode::kSign;
   }
   return x86::CondCode::kEqual;
 }
@@ -70,6 +69,22 @@ class FirstError : public asmjit::ErrorHandler {
 };
 
 }  // namespace
+
+Condition opposite(Condition condition) {
+  switch (condition) {
+    case Condition::kEqual: return Condition::kNotEqual;
+    case Condition::kNotEqual: return Condition::kEqual;
+    case Condition::kLess: return Condition::kGreaterEqual;
+    case Condition::kLessEqual: return Condition::kGreater;
+    case Condition::kGreater: return Condition::kLessEqual;
+    case Condition::kGreaterEqual: return Condition::kLess;
+    case Condition::kBelow: return Condition::kAboveEqual;
+    case Condition::kBelowEqual: return Condition::kAbove;
+    case Condition::kAbove: return Condition::kBelowEqual;
+    case Condition::kAboveEqual: return Condition::kBelow;
+    default: return condition;
+  }
+}
 
 struct Emitter::Impl {
   asmjit::CodeHolder holder;

@@ -28,8 +28,9 @@ inline Memory at(Reg base, Reg index, int32_t offset = 0) { return {base, offset
 // After compare: signed order, except kBelow.. (unsigned, and what compare_float sets). kUnordered: a NaN was compared.
 enum class Condition : uint8_t {
   kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kBelow, kBelowEqual, kAbove, kAboveEqual,
-  kOverflow, kUnordered, kOrdered, kNegative,
+  kOverflow, kUnordered, kOrdered,
 };
+Condition opposite(Condition condition);  // of the first ten
 
 struct Label {
   uint32_t id = UINT32_MAX;

@@ -1,5 +1,6 @@
 // Between glue.cpp (frame, guards, exits) and glue_steps.cpp (one short function a step): the state of one emission.
 #pragma once
+#include <cstddef>
 #include <vector>
 
 #include "jit/emit.h"
@@ -46,7 +47,5 @@ class GlueEmitter {
   int32_t frame_bytes_ = 0;  // KernelBlock and scratch, when kernels are called directly
   std::vector<Label> exits_;
 };
-
-inline Memory value_at(ValueId value) { return at(Reg::kValues, value * 8); }
 
 }  // namespace kintsugi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "guards/compile.h"
 #include "jit/glue_emitter.h"
 
 namespace kintsugi {
@@ -18,18 +19,6 @@ bool is_native(StepKind kind) {
 #include "jit/steps.def"
   };
   return kNative[static_cast<int>(kind)];
-}
-
-Condition condition_of(Compare compare) {
-  switch (compare) {
-    case Compare::kLess: return Condition::kLess;
-    case Compare::kLessEqual: return Condition::kLessEqual;
-    case Compare::kEqual: return Condition::kEqual;
-    case Compare::kNotEqual: return Condition::kNotEqual;
-    case Compare::kGreater: return Condition::kGreater;
-    case Compare::kGreaterEqual: return Condition::kGreaterEqual;
-  }
-  return Condition::kEqual;
 }
 
 DType operand_dtype(const KernelSpec& spec, size_t operand) {
@@ -61,8 +50,8 @@ uint64_t run_kernel_step(NativeState* state, const Step* step, KernelBlock* bloc
   const SegmentCode& code = *state->segment;
   const size_t index = static_cast<size_t>(step->index);
   Kernel* kernel = code.kernels[index];
+  ++kernel->runs;
   if (block != nullptr) {
-    ++kernel->runs;
     kernel->code(block);
     return block->fault;
   }
