@@ -135,8 +135,7 @@ inline void set_caller(Frame* frame, Frame* caller) { frame->previous = caller; 
 inline bool is_fresh(const Frame* frame) { return frame->prev_instr == _PyCode_CODE(frame->f_code) - 1; }
 inline bool is_of_generator(const Frame* frame) { return frame->owner != FRAME_OWNED_BY_THREAD; }
 
-// `count` includes the locals. The evaluator keeps -1 here while it runs; we keep it true, so that a frame which dies or
-// is read drops and shows what it holds.
+// `count` includes the locals: what CPython drops when the frame dies, and the evaluator's stack when it begins.
 inline void set_value_count(Frame* frame, int count) { frame->stacktop = count; }
 inline int value_count(const Frame* frame) { return frame->stacktop; }
 
@@ -261,6 +260,18 @@ inline ValuePlace find_in_instance(PyObject* object, PyObject* name) {  // inlin
 inline PyObject* value_at(const ValuePlace& place, const PyDictValues* values) {  // borrowed; null when unset
   const char* base = place.in_values ? reinterpret_cast<const char*>(values) : reinterpret_cast<const char*>(place.keys);
   return *reinterpret_cast<PyObject* const*>(base + place.entry_offset);
+}
+
+// The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is none.
+struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
+  PyObject ob_base;
+  Py_ssize_t index;
+  PyObject* list;  // null once exhausted
+};
+inline PyObject* next_of_list_iterator(PyObject* iterator) {
+  auto* it = reinterpret_cast<ListIterator*>(iterator);
+  if (it->list == nullptr || it->index >= PyList_GET_SIZE(it->list)) return nullptr;
+  return PyList_GET_ITEM(it->list, it->index++);
 }
 
 }  // namespace kintsugi

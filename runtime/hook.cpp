@@ -15,8 +15,8 @@ static PyInterpreterState* home;           // whose frames we take
 static Evaluator below = _PyEval_EvalFrameDefault;  // who evaluates what we do not take
 static Evaluator over_us = nullptr;        // a hook that was put over ours
 static int capturing_threads = 0;
-static Capture capture_target = {};
-[[gnu::tls_model("initial-exec")]] static thread_local bool capturing = false;
+static Capture default_capture = {};
+[[gnu::tls_model("initial-exec")]] static thread_local const Capture* capturing = nullptr;
 
 static void add_capturing_thread() {
   if (capturing_threads++ > 0) return;
@@ -37,15 +37,20 @@ static void remove_capturing_thread() {
   }
 }
 
-void set_capture(const Capture& capture) { capture_target = capture; }
-bool is_capturing() { return capturing; }
+void set_capture(const Capture& capture) { default_capture = capture; }
+bool is_capturing() { return capturing != nullptr; }
 
-static void switch_capture(bool on) {
-  if (capturing == on || home == nullptr || !can_take_frames(this_thread())) return;
-  capturing = on;
-  on ? add_capturing_thread() : remove_capturing_thread();
+static void switch_capture(const Capture* capture) {
+  const Capture* before = capturing;
+  if (capture == before || home == nullptr || !can_take_frames(this_thread())) return;
+  capturing = capture;
+  if (before == nullptr) add_capturing_thread();
+  if (capture == nullptr) remove_capturing_thread();
 }
-CaptureScope::CaptureScope(bool on) : before_(capturing) { switch_capture(on); }
+CaptureScope::CaptureScope(bool on) : before_(capturing) {
+  if (on != is_capturing()) switch_capture(on ? &default_capture : nullptr);
+}
+CaptureScope::CaptureScope(const Capture* capture) : before_(capturing) { switch_capture(capture); }
 CaptureScope::~CaptureScope() { switch_capture(before_); }
 
 // ---- One-shot ------------------------------------------------------------------------------------------------------
@@ -184,17 +189,17 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
     return below(thread, frame, throwflag);
   }
   if (c_stack_left() < kStackReserve) [[unlikely]] return evaluate_aside(thread, frame, throwflag);
-  if (capturing && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) && is_fresh(frame) &&
-      !is_of_generator(frame) && !is_traced(thread) && capture_target.wants != nullptr &&
-      capture_target.wants(code_of(frame)))
-    return run_taken(thread, frame, capture_target.taken, capture_target.context);
+  const Capture* capture = capturing;
+  if (capture != nullptr && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) && is_fresh(frame) &&
+      !is_of_generator(frame) && !is_traced(thread) && capture->wants != nullptr && capture->wants(code_of(frame)))
+    return run_taken(thread, frame, capture->taken, capture->context);
   return below(thread, frame, throwflag);
 }
 
 // ---- Start ---------------------------------------------------------------------------------------------------------
 
 static void forget_other_threads() {  // in the child of a fork
-  if (capturing_threads > 0) capturing_threads = capturing ? 1 : 0;
+  if (capturing_threads > 0) capturing_threads = is_capturing() ? 1 : 0;
 }
 
 bool init_hook() {

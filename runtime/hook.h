@@ -36,18 +36,19 @@ struct Capture {
   FrameTaken taken;
   void* context;
 };
-void set_capture(const Capture& capture);
+void set_capture(const Capture& capture);  // the one that CaptureScope(true) turns on
 
-// Turns capture on or off in this thread until the end of the scope.
+// Turns capture on or off in this thread until the end of the scope. What is on already stays as it is.
 class CaptureScope {
  public:
   explicit CaptureScope(bool on);
+  explicit CaptureScope(const Capture* capture);  // another one; must outlive the scope
   ~CaptureScope();
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
 
  private:
-  bool before_;
+  const Capture* before_;
 };
 bool is_capturing();
 

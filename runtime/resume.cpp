@@ -25,7 +25,6 @@ void move_into_frame(Activation& activation, Frame* frame) {
     activation.slots[i] = std::exchange(from[i], nullptr);
     Py_XDECREF(old);
   }
-  set_value_count(frame, count);
 }
 
 int opcode_unit(PyCodeObject* code, int offset) {
@@ -69,8 +68,8 @@ static void unmute(PyThreadState* thread) {  // for events that never came
 
 // ---- The three ends ------------------------------------------------------------------------------------------------
 
-// The evaluator links the frame and counts the call itself. A finished frame has its locals only: CPython's caller clears
-// it. The frame is linked again after, since the hook unlinks what it linked.
+// Until here the frame says that it holds its locals only, so that however it ends CPython's caller clears those and no
+// garbage. The evaluator wants to know of the stack; it links the frame and counts the call itself, and leaves it empty. The frame is linked again after, since the hook unlinks what it linked.
 static PyObject* evaluate_rest(Activation& activation, bool throwing) {
   KN_CHECK(activation.frame != nullptr);
   KN_CHECK((PyErr_Occurred() != nullptr) == throwing);
@@ -99,13 +98,7 @@ PyObject* raise_at(Activation& activation, int offset) {
 }
 
 PyObject* finish(Activation& activation, PyObject* result) {
-  int locals = local_slots(activation.code);
-  set_value_count(activation.frame, locals + activation.depth);
-  while (activation.depth > 0) {
-    PyObject* value = std::exchange(activation.stack()[--activation.depth], nullptr);
-    set_value_count(activation.frame, locals + activation.depth);
-    Py_XDECREF(value);
-  }
+  while (activation.depth > 0) Py_XDECREF(activation.stack()[--activation.depth]);
   return result;
 }
 

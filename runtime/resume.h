@@ -35,9 +35,7 @@ inline void store_slot(Activation& activation, int slot, PyObject* owned) {
 // What sys._getframe, tracebacks and f_lineno see from now on: the instruction whose opcode unit is `unit`. Call before
 // anything that can run Python code or raise.
 inline void set_position(Activation& activation, int unit) {
-  if (activation.frame == nullptr) return;
-  set_running(activation.frame, unit);
-  set_value_count(activation.frame, local_slots(activation.code) + activation.depth);
+  if (activation.frame != nullptr) set_running(activation.frame, unit);
 }
 
 // The opcode unit of the instruction at `offset`: past EXTENDED_ARG; for KW_NAMES and PRECALL, the CALL they prepare.
@@ -59,7 +57,7 @@ PyObject* hand_over(Activation& activation, int offset);
 // the traceback gets its entry, and the evaluator runs the rest.
 PyObject* raise_at(Activation& activation, int offset);
 // The function is done: `result` is its value, or null with an exception that has its traceback already (passed through).
-// CPython drops what the frame still holds, so this has to be called however the frame ends.
+// The value stack is dropped; CPython drops the locals.
 PyObject* finish(Activation& activation, PyObject* result);
 
 }  // namespace kintsugi

@@ -571,6 +571,7 @@ bool needs_frame(PyCodeObject* code, int offset, PyObject* const* slots, int dep
 }
 
 bool init_step() {
+  if (stepping::names.empty != nullptr) return true;
   auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
   stepping::names = {intern("__enter__"), intern("__exit__"), intern("__build_class__"), intern("__import__"),
                      intern("name"),      intern("__spec__"), intern("get"),             intern("__match_args__"),

@@ -127,6 +127,8 @@ static PyObject* interpret(PyObject*, PyObject* args, PyObject* keywords) {
   Py_ssize_t count = arguments == nullptr ? 0 : PyTuple_GET_SIZE(arguments);
   for (Py_ssize_t i = 0; i < count; ++i) values.push_back(PyTuple_GET_ITEM(arguments, i));
   PyFunctionObject* callee = reinterpret_cast<PyFunctionObject*>(function);
+  static const Capture every_frame = {want_every_frame, interpret_frame, nullptr};
+  CaptureScope scope(deep ? &every_frame : nullptr);
   if (late) return interpret_late(callee, values.data(), count, &trial);
   Ref names;
   if (named != nullptr && PyDict_GET_SIZE(named) > 0) {
@@ -136,7 +138,6 @@ static PyObject* interpret(PyObject*, PyObject* args, PyObject* keywords) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
       values.push_back(PyDict_GetItem(named, PyTuple_GET_ITEM(names.get(), i)));
   }
-  CaptureScope scope(deep != 0);
   return call_with_frame(callee, values.data(), static_cast<size_t>(count), names.get(), interpret_frame, &trial);
 }
 
@@ -146,13 +147,40 @@ static PyObject* interpret_counts(PyObject*, PyObject*) {
                        now.raises, "returns", now.returns);
 }
 
+// ---- A second user of the hook pointer ---------------------------------------------------------------------------------
+
+// Installs and removes itself the way debuggers and other compilers do: keeps what was there, calls it, puts it back.
+static Evaluator rival_before = nullptr;
+static long long rival_frames = 0;
+
+static PyObject* rival_evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
+  ++rival_frames;
+  return (rival_before != nullptr ? rival_before : _PyEval_EvalFrameDefault)(thread, frame, throwflag);
+}
+
+static PyObject* rival_hook(PyObject*, PyObject* on) {
+  PyInterpreterState* interpreter = this_thread()->interp;
+  if (on == Py_True && rival_before == nullptr) {
+    rival_before = evaluator_of(interpreter);
+    set_evaluator(interpreter, rival_evaluate);
+  } else if (on == Py_False && rival_before != nullptr) {
+    set_evaluator(interpreter, std::exchange(rival_before, nullptr));
+  }
+  return PyLong_FromLongLong(std::exchange(rival_frames, 0));
+}
+
+static PyObject* hook_is_set(PyObject*, PyObject*) {
+  return PyBool_FromLong(evaluator_of(this_thread()->interp) != _PyEval_EvalFrameDefault);
+}
+
 bool init_frames(PyObject* module) {
   static PyMethodDef methods[] = {
       {"_interpret", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(interpret)), METH_VARARGS | METH_KEYWORDS,
        "_interpret(function, args=(), kwargs={}, *, deep=False, late=False, stop_after=-1): for tests."},
       {"_interpret_counts", interpret_counts, METH_NOARGS, "Counts since the last call: for tests."},
+      {"_rival_hook", rival_hook, METH_O, "_rival_hook(on): a second frame hook; frames it saw since. For tests."},
+      {"_hook_is_set", hook_is_set, METH_NOARGS, "Whether any frame hook is set now: for tests."},
       {nullptr, nullptr, 0, nullptr}};
-  set_capture({want_every_frame, interpret_frame, nullptr});
   return init_hook() && init_step() && PyModule_AddFunctions(module, methods) == 0;
 }
 

@@ -750,7 +750,7 @@ def test_callee_sees_the_caller():
             callee(),
         )
 
-    for mode in ({}, {"deep": True}, {"late": True}):
+    for mode in ({}, {"deep": True}, {"late": True}, {"late": True, "deep": True}):
         assert interpret(caller, (7,), **mode)[1] == ("caller", 4, {"a": 7, "b": 7, "callee": callee}, "test_callee_sees_the_caller")
 
 
@@ -1005,7 +1005,7 @@ def test_settrace_started_in_a_callee(fails, whole):
 
     expected = trace_events(lambda state: traced(state))
     assert expected[0]
-    for mode in ({}, {"deep": True}, {"late": True}):
+    for mode in ({}, {"deep": True}, {"late": True}, {"late": True, "deep": True}):
         assert trace_events(lambda state: interpret(traced, (state,), **mode)) == expected
 
 
@@ -1026,7 +1026,7 @@ def test_callee_starts_tracing_and_raises():
         return a
 
     expected = trace_events(lambda state: traced(state))
-    for mode in ({}, {"deep": True}, {"late": True}):
+    for mode in ({}, {"deep": True}, {"late": True}, {"late": True, "deep": True}):
         assert trace_events(lambda state: interpret(traced, (state,), **mode)) == expected
 
 
@@ -1071,8 +1071,59 @@ def test_profile_started_in_a_callee():
         return b
 
     expected = trace_events(lambda state: traced(state), profile=True)
-    for mode in ({}, {"deep": True}, {"late": True}):
+    for mode in ({}, {"deep": True}, {"late": True}, {"late": True, "deep": True}):
         assert trace_events(lambda state: interpret(traced, (state,), **mode), profile=True) == expected
+
+
+# ---- A second user of the hook --------------------------------------------------------------------------------------------
+
+
+def busy(n):
+    return sum([loops(k)[0] for k in range(n)])
+
+
+def set_rival(on):
+    return runtime._rival_hook(on)
+
+
+def meddling(steps):
+    """A function that lets the rival in and out while it is being captured, and always calls on."""
+
+    def run():
+        total = 0
+        for on in steps:
+            if on is not None:
+                set_rival(on)
+            total += busy(4)
+        return total
+
+    return run
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("steps", [[None], [True], [True, False], [False], [False, True], [True, False, True], [False, True, False]])
+def test_second_user_of_the_hook(before, steps):
+    expected = busy(4) * len(steps)
+    assert not runtime._hook_is_set()
+    try:
+        set_rival(before)
+        for _ in range(3):
+            assert interpret(meddling(steps), deep=True) == expected
+            assert interpret(busy, (4,)) == busy(4)
+            assert interpret(busy, (4,), late=True, deep=True) == busy(4)
+        set_rival(True)
+        assert interpret(meddling([None]), deep=True) == busy(4)
+        assert set_rival(True) > 0
+        set_rival(False)
+        assert interpret(meddling([None]), deep=True) == busy(4)
+    finally:
+        set_rival(False)
+    busy(1)
+    assert not runtime._hook_is_set()
+    runtime._interpret_counts()
+    assert interpret(busy, (4,), deep=True) == busy(4)
+    assert runtime._interpret_counts()["frames"] > 4
+    assert not runtime._hook_is_set()
 
 
 # ---- Code that changes underneath ------------------------------------------------------------------------------------------
