@@ -177,7 +177,7 @@ def expand_ops(width):
             if row.op_class == "kReduction":
                 out.append(f"KN_FOLD({row.name}, {dtype}, {expression})\n")
             elif row.op_class == "kElementwise":
-                form = "KN_CHOOSE" if row.dtype_rule == "kChoose" else f"KN_OP{row.arity}"
+                form = {"kChoose": "KN_CHOOSE", "kCompare": "KN_COMPARE"}.get(row.dtype_rule, f"KN_OP{row.arity}")
                 check = "KN_CHECK_ZERO" if row.may_raise and dtype.startswith("int") else "KN_NO_CHECK"
                 out.extend(f"{form}({position}, {row.name}, {dtype}, {check}, {expression})\n"
                            for position in range(5 - row.arity))

@@ -198,7 +198,7 @@ void release_kernel(Kernel* base) {
       break;
     }
   }
-  known.allocator->free(kernel->span, kernel->span_bytes);
+  kernel->allocator->free(kernel->span, kernel->span_bytes);
   delete kernel;
 }
 

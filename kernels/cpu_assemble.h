@@ -10,6 +10,7 @@ namespace kintsugi {
 struct MachineKernel : Kernel {
   std::atomic<int64_t> users{1};
   uint64_t hash = 0;
+  CodeAllocator* allocator = nullptr;  // that gave span
   CodeSpan span;
   size_t span_bytes = 0;
   size_t lane_bytes = 0;  // of a value as wide as the group, and of a bool

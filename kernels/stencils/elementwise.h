@@ -15,16 +15,6 @@ KN_INLINE Target mask_to(const V& mask) {
     return __builtin_convertvector(mask, Target);
   }
 }
-// The result of expression in `dtype`: same element type, or a mask.
-template <DType Compute, int K, typename V>
-KN_INLINE void put_result(Registers& registers, const V& value) {
-  if constexpr (std::is_same_v<V, TileFor<Compute>>) {
-    put<K>(registers, value);
-  } else {
-    put<K>(registers, mask_to<TileFor<DType::k_bool>>(value));
-  }
-}
-
 // Lanes past the end do not count: what they hold may well be zero by now.
 template <typename V>
 KN_INLINE void report_zeros(KernelBlock* base, int64_t i, const V& divisor) {
@@ -41,10 +31,13 @@ KN_INLINE void report_zeros(KernelBlock* base, int64_t i, const V& divisor) {
 
 #define KN_TAKE(variable, k, dtype) const TileFor<DType::k_##dtype> variable = get<k, DType::k_##dtype>(r)
 #define KN_OP1(k, name, dtype, check, ...) \
-  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); put_result<DType::k_##dtype, k>(r, __VA_ARGS__))
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); put<k, TileFor<DType::k_##dtype>>(r, __VA_ARGS__))
 #define KN_OP2(k, name, dtype, check, ...)                                                           \
   KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); KN_TAKE(b, k + 1, dtype); check \
-             put_result<DType::k_##dtype, k>(r, __VA_ARGS__))
+             put<k, TileFor<DType::k_##dtype>>(r, __VA_ARGS__))
+#define KN_COMPARE(k, name, dtype, check, ...)                                                 \
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); KN_TAKE(b, k + 1, dtype); \
+             put<k>(r, mask_to<TileFor<DType::k_bool>>(__VA_ARGS__)))
 // a chooses: a bool beside operands of any dtype.
 #define KN_CHOOSE(k, name, dtype, check, ...)                                                             \
   KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(b, k + 1, dtype); KN_TAKE(c, k + 2, dtype);        \
