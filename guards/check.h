@@ -7,6 +7,9 @@
 
 namespace kintsugi {
 
+// Fills object_facts() for this interpreter. Once, before anything is emitted; tensor_type is runtime's.
+void learn_object_facts(const void* tensor_type);
+
 // 1: guard number `guard` holds; a load has filled its value, and the place was written down in caches. 0: it does not.
 int check_guard(const GuardProgram& program, const GuardInput& input, int guard);
 

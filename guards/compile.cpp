@@ -108,6 +108,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     case GuardKind::k_type_is: type_must_be(hold(guard.a), binding(guard.constant), miss()); break;
     case GuardKind::k_type_version:
+      if (imm == 0) e_.jump(miss());  // the type had no version
       e_.load(kScratch, at(hold(guard.a), facts.type_offset));
       e_.compare(kScratch, reinterpret_cast<int64_t>(binding(guard.constant)));
       e_.jump_if(Condition::kNotEqual, miss());
@@ -115,6 +116,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.jump_if(Condition::kNotEqual, miss());
       break;
     case GuardKind::k_class_version:
+      if (imm == 0) e_.jump(miss());
       e_.compare(hold(guard.a), reinterpret_cast<int64_t>(binding(guard.constant)));
       e_.jump_if(Condition::kNotEqual, miss());
       e_.compare_32(at(hold(guard.a), facts.type_version_offset), imm);

@@ -262,6 +262,19 @@ inline PyObject* value_at(const ValuePlace& place, const PyDictValues* values) {
   return *reinterpret_cast<PyObject* const*>(base + place.entry_offset);
 }
 
+// What native guards read of a dict, as byte offsets. Two keys objects of the same geometry (size, width of an index, kind of
+// entries) have their entries at the same places.
+inline constexpr int kDictUsedOffset = offsetof(PyDictObject, ma_used);
+inline constexpr int kDictVersionOffset = offsetof(PyDictObject, ma_version_tag);
+inline constexpr int kDictKeysOffset = offsetof(PyDictObject, ma_keys);
+inline constexpr int kDictValuesOffset = offsetof(PyDictObject, ma_values);
+inline constexpr int kKeysGeometryOffset = offsetof(PyDictKeysObject, dk_log2_size);
+inline constexpr uint32_t kKeysGeometryMask = 0xFFFFFF;
+inline constexpr int kKeysEntryCountOffset = offsetof(PyDictKeysObject, dk_nentries);
+inline bool has_only_str_keys(PyObject* dict) { return DK_IS_UNICODE(keys_of(dict)); }
+inline uint64_t version_of_dict(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+inline Py_ssize_t entry_count_of(const PyDictKeysObject* keys) { return keys->dk_nentries; }
+
 // The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is none.
 struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
   PyObject ob_base;
