@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "runtime/resume.h"
+
 namespace kintsugi {
 
 static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag);
@@ -172,7 +174,7 @@ static PyObject* evaluate_aside(PyThreadState* thread, Frame* frame, int throwfl
     return nullptr;
   }
   CaptureScope off(false);
-  return below(thread, frame, throwflag);
+  return calling_python([&] { return below(thread, frame, throwflag); });
 }
 
 static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {

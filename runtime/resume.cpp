@@ -1,8 +1,13 @@
 #include "runtime/resume.h"
 
 #include <opcode.h>
+#include <unistd.h>
 
 namespace kintsugi {
+
+void sleep_for_ever() {
+  for (;;) pause();
+}
 
 Activation adopt(PyThreadState* thread, Frame* frame) {
   Activation activation;
@@ -79,7 +84,7 @@ static PyObject* evaluate_rest(Activation& activation, bool throwing) {
   leave_call(thread);
   bool mute = throwing && is_traced(thread);
   if (mute) mute_call_event(thread);
-  PyObject* result = _PyEval_EvalFrameDefault(thread, activation.frame, throwing);
+  PyObject* result = calling_python([&] { return _PyEval_EvalFrameDefault(thread, activation.frame, throwing); });
   if (mute) unmute(thread);
   enter_again(thread);
   set_current_frame(thread, activation.frame);

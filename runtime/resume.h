@@ -2,9 +2,26 @@
 // the frame that CPython made, and its default evaluator goes on from there. Offsets are code units (byte offset / 2).
 // Used by call.cpp and step.cpp; knows nothing of segments.
 #pragma once
+#include <exception>
+
 #include "runtime/frame.h"
 
 namespace kintsugi {
+
+// A daemon thread that wants the lock while the interpreter ends is ended by CPython (pthread_exit) in the middle of
+// whatever it called. C++ frames must not be torn down by that: they would drop references without the lock. Calls that may
+// run Python code go through this near to the call; such a thread then sleeps until the process is gone.
+[[noreturn]] void sleep_for_ever();
+template <class Call>
+auto calling_python(Call&& call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {  // the forced unwinding of pthread_exit
+    sleep_for_ever();
+  }
+}
 
 // One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null for
 // unbound locals and for the NULL that calls leave on the stack; words above `depth` are garbage. There is room for

@@ -1,9 +1,6 @@
 // Decoding, the switch over opcodes, and the instructions that are a few lines each. Longer ones are in step_call.cpp.
 #include "runtime/step.h"
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include "runtime/step_parts.h"
 #include "runtime/tensor.h"
 
@@ -492,12 +489,6 @@ static Decoded decode(const uint16_t* units, int offset) {
 
 }  // namespace stepping
 
-// A daemon thread that wants the lock while the interpreter ends is ended by CPython in the middle of whatever it called.
-// Our frames must not be torn down by that: they would drop references without the lock. It sleeps instead.
-[[noreturn]] static void sleep_for_ever() {
-  for (;;) pause();
-}
-
 StepResult step(Activation& activation, int offset) {
   const uint16_t* units = plain_units(activation.code);
   if (units == nullptr) return {Outcome::kRaised, offset};
@@ -505,11 +496,7 @@ StepResult step(Activation& activation, int offset) {
   set_position(activation, decoded.unit);
   stepping::Machine machine{activation, activation.stack(), offset, decoded.argument, decoded.next};
   if (decoded.kwnames >= 0) machine.kwnames = PyTuple_GET_ITEM(activation.code->co_consts, decoded.kwnames);
-  try {
-    return stepping::perform(machine, decoded.opcode);
-  } catch (abi::__forced_unwind&) {
-    sleep_for_ever();
-  }
+  return calling_python([&] { return stepping::perform(machine, decoded.opcode); });
 }
 
 int serve_interrupts(PyThreadState* thread) {
@@ -517,11 +504,7 @@ int serve_interrupts(PyThreadState* thread) {
   PyObject* asynchronous = take_asynchronous_exception(thread);
   if (lock_is_wanted(thread) || asynchronous != nullptr) {
     // Taking the lock back also makes CPython compute the eval breaker anew.
-    try {
-      PyEval_RestoreThread(PyEval_SaveThread());
-    } catch (abi::__forced_unwind&) {
-      sleep_for_ever();
-    }
+    calling_python([] { PyEval_RestoreThread(PyEval_SaveThread()); });
   }
   if (asynchronous == nullptr) return 0;
   PyErr_SetNone(asynchronous);

@@ -14,16 +14,22 @@ struct Counts {
 static Counts counts;
 
 struct Trial {
-  long long stop_after;  // hand over after so many steps; negative: never
+  long long stop_after = -1;  // hand over after so many steps; negative: never
+  long long fail_after = -1;  // ... or raise InterruptedError
   long long steps = 0;
 };
 
 static PyObject* run_steps(Activation& activation, int offset, Trial* trial) {
   for (;;) {
-    bool stop = trial != nullptr && trial->steps++ == trial->stop_after;
-    if (stop || is_traced(activation.thread)) {
+    long long number = trial->steps++;
+    if (number == trial->stop_after || is_traced(activation.thread)) {
       ++counts.hand_overs;
       return hand_over(activation, offset);
+    }
+    if (number == trial->fail_after) {
+      ++counts.raises;
+      PyErr_SetNone(PyExc_InterruptedError);
+      return raise_at(activation, offset);
     }
     ++counts.steps;
     StepResult result = step(activation, offset);
@@ -46,7 +52,8 @@ static PyObject* interpret_frame(void* context, PyThreadState* thread, Frame* fr
   Activation activation = adopt(thread, frame);
   try {
     ++counts.frames;
-    return run_steps(activation, 0, static_cast<Trial*>(context));
+    Trial endless;
+    return run_steps(activation, 0, context == nullptr ? &endless : static_cast<Trial*>(context));
   } catch (const InternalError& error) {
     return end_with_internal_error(activation, error);
   }
@@ -116,12 +123,12 @@ static PyObject* interpret_late(PyFunctionObject* function, PyObject* const* arg
 static bool want_every_frame(PyCodeObject*) { return true; }
 
 static PyObject* interpret(PyObject*, PyObject* args, PyObject* keywords) {
-  static const char* kNames[] = {"function", "args", "kwargs", "deep", "late", "stop_after", nullptr};
+  static const char* kNames[] = {"function", "args", "kwargs", "deep", "late", "stop_after", "fail_after", nullptr};
   PyObject *function, *arguments = nullptr, *named = nullptr;
   int deep = 0, late = 0;
-  Trial trial{-1};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|O!O!$ppL", const_cast<char**>(kNames), &PyFunction_Type, &function,
-                                   &PyTuple_Type, &arguments, &PyDict_Type, &named, &deep, &late, &trial.stop_after))
+  Trial trial;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|O!O!$ppLL", const_cast<char**>(kNames), &PyFunction_Type, &function,
+                                   &PyTuple_Type, &arguments, &PyDict_Type, &named, &deep, &late, &trial.stop_after, &trial.fail_after))
     return nullptr;
   std::vector<PyObject*> values;
   Py_ssize_t count = arguments == nullptr ? 0 : PyTuple_GET_SIZE(arguments);
@@ -176,7 +183,7 @@ static PyObject* hook_is_set(PyObject*, PyObject*) {
 bool init_frames(PyObject* module) {
   static PyMethodDef methods[] = {
       {"_interpret", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(interpret)), METH_VARARGS | METH_KEYWORDS,
-       "_interpret(function, args=(), kwargs={}, *, deep=False, late=False, stop_after=-1): for tests."},
+       "_interpret(function, args=(), kwargs={}, *, deep=False, late=False, stop_after=-1, fail_after=-1): for tests."},
       {"_interpret_counts", interpret_counts, METH_NOARGS, "Counts since the last call: for tests."},
       {"_rival_hook", rival_hook, METH_O, "_rival_hook(on): a second frame hook; frames it saw since. For tests."},
       {"_hook_is_set", hook_is_set, METH_NOARGS, "Whether any frame hook is set now: for tests."},
