@@ -448,9 +448,10 @@ bool check(Op op, std::span<const OperandValue> operands, const Attributes& attr
     facts[i].dtype = operands[i].is_number ? operands[i].number_dtype : operands[i].view.layout->dtype;
     if (!operands[i].is_number) facts[i].shape = shape_of(*operands[i].view.layout);
   }
-  // These give whatever out is.
+  // Conversion and creation give whatever out is.
   Attributes wanted = attributes;
-  if (op == Op::k_convert) wanted.dtype = out.layout->dtype;
+  if (op == Op::k_convert || info(op).op_class == OpClass::kCreation) wanted.dtype = out.layout->dtype;
+  if (info(op).op_class == OpClass::kCreation) wanted.shape = shape_of(*out.layout);
   if (!infer(op, facts, wanted, result, error)) return false;
   const Layout& layout = *out.layout;
   const bool fits = result->dtype == layout.dtype && result->shape.rank == layout.rank &&
