@@ -1,0 +1,458 @@
+"""Random programs for run.py: a function of tensors, numbers, a list, an object and a log, with loops, branches, views,
+in-place updates, breaks and exceptions; and the arguments to call it with. A seed gives the same program each time.
+
+A program is a tree of statements, so that run.py can cut branches off it. Most programs finish: the writer keeps track
+of each tensor's shape (a dimension is a number or a letter) and kind. Some raise, on purpose or because sizes change
+between calls; that is compared too.
+"""
+import dataclasses
+import random
+
+# What every program may use. Kept small and plain: a failing program is reported together with it.
+PRELUDE = '''\
+import kintsugi as kt
+opaque, disabled = kt._dynamo.testing.opaque, kt.compiler.disable(lambda x: x)
+total = 0
+
+
+class Box:
+    def __init__(self, value, count=0):
+        self.value, self.count = value, count
+
+    def grow(self, by=1):
+        self.count += by
+        return self.count
+
+    @property
+    def twice(self):
+        return self.value * 2
+
+
+class Noting:
+    def __init__(self, log, swallows=False):
+        self.log, self.swallows = log, swallows
+
+    def __enter__(self):
+        self.log.append("enter")
+        return self.log
+
+    def __exit__(self, kind, error, traceback):
+        self.log.append(kind.__name__ if kind else "exit")
+        return self.swallows
+
+
+def scale(x, by=2, *rest, plus=0):
+    y = x * by + plus
+    for r in rest:
+        y = y + r
+    return y
+
+
+def pick(x, wanted):
+    if (x > 0).any():
+        return x if wanted else x - 1
+    return -x
+
+
+def count_calls():
+    global total
+    total += 1
+
+
+def must_be_small(n):
+    if n > 3:
+        raise ValueError(f"{n} is not small")
+    return n
+
+
+def make(shape, dtype, seed, layout):
+    count = 1
+    for size in shape:
+        count *= size
+    values = [(seed * 7 + i * i * 5 + i * 3) % 17 / 4 - 2 for i in range(count)]
+    if dtype != "float32" and dtype != "float64":
+        values = [int(value * 2) for value in values]
+    if dtype == "bool":
+        values = [value > 0 for value in values]
+    flat = kt.tensor(values, dtype=getattr(kt, dtype))
+    if layout == "transposed" and len(shape) == 2:
+        return flat.reshape(shape[1], shape[0]).T
+    if layout == "strided" and count:
+        return kt.stack([flat, flat], 1).reshape(2 * count)[::2].reshape(shape)
+    return flat.reshape(shape)
+'''
+
+HEADER = "def f(a, b, c, n, s, items, box, log):"
+
+
+class Statement:
+    """One statement: a line, or clauses such as "if x:" with their bodies."""
+
+    def __init__(self, line, *bodies, clauses=()):
+        self.clauses = [(line, bodies[0] if bodies else None), *zip(clauses, bodies[1:])]
+
+    def lines(self, indent):
+        for head, body in self.clauses:
+            yield "    " * indent + head
+            if body is not None:
+                yield from body_lines(body, indent + 1)
+
+
+def body_lines(body, indent):
+    if not body:
+        yield "    " * indent + "pass"
+    for statement in body:
+        yield from statement.lines(indent)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    shape: tuple
+    kind: str  # f, i, b: floating, integer, bool
+
+
+@dataclasses.dataclass
+class Program:
+    seed: int
+    body: list
+    calls: list  # each the text of a tuple of arguments
+
+    def source(self):
+        return "\n".join([HEADER, *body_lines(self.body, 1)]) + "\n"
+
+
+def broadcast(left, right):
+    """The shape of left op right, None if they do not fit for sure."""
+    longest = max(len(left), len(right))
+    result = []
+    for x, y in zip((1,) * (longest - len(left)) + left, (1,) * (longest - len(right)) + right):
+        if x != y and x != 1 and y != 1:
+            return None
+        result.append(y if x == 1 else x)
+    return tuple(result)
+
+
+class Writer:
+    def __init__(self, seed):
+        self.draw = random.Random(seed)
+        self.tensors = {name: Tensor(self.draw.choice(SHAPES), self.draw.choice("fffi")) for name in "abc"}
+        self.parameters = dict(self.tensors)
+        self.names = 0
+        self.loops = 0      # around the statement being written
+        self.budget = self.draw.randrange(4, 14)
+
+    # ---- Expressions: text and Tensor ----
+
+    def number(self):
+        return self.draw.choice(["2", "3", "-1", "0", "1", "0.5", "-1.5", "n", "s", "n + 1", "box.count", "total"])
+
+    def known(self, accept=lambda tensor: True):
+        names = [name for name, tensor in self.tensors.items() if accept(tensor)]
+        return self.draw.choice(names) if names else None
+
+    def tensor(self, depth=2):
+        name = self.known()
+        if depth == 0 or self.draw.random() < 0.25:
+            return name, self.tensors[name]
+        rule = self.draw.choice(EXPRESSIONS)
+        return rule(self, depth) or (name, self.tensors[name])
+
+    def partner(self, shape, depth):
+        """An operand that fits beside a tensor of this shape."""
+        name = self.known(lambda tensor: broadcast(tensor.shape, shape) is not None)
+        if name is None or self.draw.random() < 0.35:
+            return self.number(), Tensor((), "f")
+        return name, self.tensors[name]
+
+    def binary(self, depth):
+        left, kind = self.tensor(depth - 1)
+        right, other = self.partner(kind.shape, depth)
+        op = self.draw.choice(["+", "-", "*", "+", "-", "*", "/", "//", "%"])
+        if self.draw.random() < 0.15 and not self.is_number(right):
+            left, right = right, left
+        result = "f" if op == "/" or "f" in (kind.kind, other.kind) else "i"
+        return f"({left} {op} {right})", Tensor(broadcast(kind.shape, other.shape), result)
+
+    def is_number(self, text):
+        return text not in self.tensors
+
+    def unary(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        name = self.draw.choice(["exp", "sin", "cos", "tanh", "sqrt", "abs", "relu", "log"])
+        kind = tensor.kind if name in ("abs", "relu") else "f"
+        return f"kt.{name}({text})", Tensor(tensor.shape, kind)
+
+    def negation(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        return f"(-{text})", tensor
+
+    def compare(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        right, other = self.partner(tensor.shape, depth)
+        op = self.draw.choice(["<", "<=", ">", ">=", "==", "!="])
+        return f"({text} {op} {right})", Tensor(broadcast(tensor.shape, other.shape), "b")
+
+    def choose(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        other, kind = self.partner(tensor.shape, depth)
+        if self.draw.random() < 0.5:
+            return f"kt.where({text} > 0, {text}, {other})", Tensor(broadcast(tensor.shape, kind.shape), tensor.kind)
+        if self.is_number(other):
+            return None
+        name = self.draw.choice(["maximum", "minimum"])
+        return f"kt.{name}({text}, {other})", Tensor(broadcast(tensor.shape, kind.shape), tensor.kind)
+
+    def reduction(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        name = self.draw.choice(["sum", "sum", "mean", "amax", "amin", "any", "all", "argmax"])
+        if name == "mean" and tensor.kind != "f":
+            name = "sum"
+        kind = {"any": "b", "all": "b", "argmax": "i"}.get(name, tensor.kind if tensor.kind == "f" else "i")
+        if not tensor.shape or self.draw.random() < 0.4:
+            return f"{text}.{name}()", Tensor((), kind)
+        dim = self.draw.randrange(len(tensor.shape))
+        keep = self.draw.random() < 0.5
+        shape = tensor.shape[:dim] + ((1,) if keep else ()) + tensor.shape[dim + 1:]
+        return f"{text}.{name}(dim={dim}{', keepdim=True' if keep else ''})", Tensor(shape, kind)
+
+    def view(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        shape, draw = tensor.shape, self.draw
+        if not shape:
+            return f"{text}.reshape(1)", Tensor((1,), tensor.kind)
+        kind = draw.randrange(8)
+        if kind == 0:
+            return f"{text}[{draw.choice([0, 1, -1])}]", Tensor(shape[1:], tensor.kind)
+        if kind == 1:
+            return f"{text}[1:]", Tensor((f"{shape[0]}-1", *shape[1:]), tensor.kind)
+        if kind == 2:
+            return f"{text}[:-1]", Tensor((f"{shape[0]}-1", *shape[1:]), tensor.kind)
+        if kind == 3:
+            return f"{text}[::2]", Tensor((f"{shape[0]}/2", *shape[1:]), tensor.kind)
+        if kind == 4:
+            return f"{text}.T", Tensor(shape[::-1], tensor.kind)
+        if kind == 5:
+            return f"{text}.reshape(-1)", Tensor(("*".join(map(str, shape)),), tensor.kind)
+        if kind == 6:
+            return f"{text}.unsqueeze(0)", Tensor((1, *shape), tensor.kind)
+        return f"{text}[None, ..., :2]", Tensor((1, *shape[:-1], 2), tensor.kind)
+
+    def product(self, depth):
+        name = self.known(lambda tensor: len(tensor.shape) in (1, 2) and tensor.kind == "f")
+        if name is None:
+            return None
+        left = self.tensors[name]
+        other = self.known(lambda tensor: tensor.kind == "f" and len(tensor.shape) in (1, 2)
+                           and tensor.shape[0] == left.shape[-1])
+        if other is None:
+            return f"({name} @ {name}.T)", Tensor(left.shape[:-1] * 2, "f")
+        return f"({name} @ {other})", Tensor(left.shape[:-1] + self.tensors[other].shape[1:], "f")
+
+    def joined(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        if len(tensor.shape) > 2:
+            return None
+        if not tensor.shape or self.draw.random() < 0.5:
+            return f"kt.stack([{text}, {text} + 1])", Tensor((2, *tensor.shape), tensor.kind)
+        length = f"{tensor.shape[0]}+{tensor.shape[0]}"
+        return f"kt.cat([{text}, {text}])", Tensor((length, *tensor.shape[1:]), tensor.kind)
+
+    def cast(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        method, kind = self.draw.choice([("float", "f"), ("double", "f"), ("long", "i"), ("clone", tensor.kind)])
+        return f"{text}.{method}()", Tensor(tensor.shape, kind)
+
+    def called(self, depth):
+        text, tensor = self.tensor(depth - 1)
+        kind = "f" if tensor.kind == "b" else tensor.kind
+        return self.draw.choice([
+            (f"scale({text})", Tensor(tensor.shape, kind)),
+            (f"scale({text}, {self.number()}, plus={self.number()})", Tensor(tensor.shape, "f")),
+            (f"scale({text}, 3, 1, *[2, n])", Tensor(tensor.shape, "f")),
+            (f"pick({text}, n > 2)", Tensor(tensor.shape, kind)),
+            (f"opaque({text})", tensor),
+            (f"disabled({text})", tensor),
+            (f"(lambda x, k=n: x + k)({text})", Tensor(tensor.shape, kind)),
+            (f"Box({text}).twice", Tensor(tensor.shape, kind)),
+            (f"sum([{text} * i for i in range(3)])", Tensor(tensor.shape, kind)),
+            (f"max([{text}, {text} + 1], key=lambda t: t.sum().item())", tensor),
+        ])
+
+    def condition(self):
+        text, tensor = self.tensor(1)
+        return self.draw.choice([
+            f"{text}.sum().item() > {self.draw.choice('0132')}", f"({text} > {self.draw.choice('012')}).any()",
+            f"({text} >= 0).all()", "n > 2", "n % 2 == 0", "s < 1.0", "box.count > n", "len(items) > 2",
+            "n in (1, 2, 5)", "isinstance(s, float) and n != 3", "log",
+            f"{text}.shape[0] > 3" if tensor.shape else "not items",
+        ])
+
+    # ---- Statements ----
+
+    def fresh(self, tensor, scope):
+        self.names += 1
+        name = f"t{self.names}"
+        self.tensors[name] = tensor
+        scope.append(name)
+        return name
+
+    def assign(self, scope):
+        text, tensor = self.tensor(3)
+        same = self.known(lambda known: known == tensor)
+        if same and self.draw.random() < 0.4:
+            return Statement(f"{same} = {text}")
+        return Statement(f"{self.fresh(tensor, scope)} = {text}")
+
+    def in_place(self, scope):
+        target = self.known(lambda tensor: tensor.kind != "b")
+        if target is None:
+            return self.assign(scope)
+        tensor, draw = self.tensors[target], self.draw
+        value, _ = self.partner(tensor.shape, 1)
+        if value in self.tensors and len(self.tensors[value].shape) > len(tensor.shape):
+            value = self.number()
+        choices = [f"{target} {draw.choice(['+=', '-=', '*='])} {value}",
+                   f"{target}.{draw.choice(['add_', 'mul_'])}({value})",
+                   f"{target}.copy_({value} + {target})"]
+        if tensor.shape:
+            choices += [f"{target}[{draw.choice(['0', '-1', 'n % 3', '1:', '::2', ':'])}] = {self.number()}",
+                        f"{target}[0] += {target}[-1]", f"{target}[1:] = {target}[:-1]", f"{target}.T.mul_(2)",
+                        f"{target}[:-1] += {target}[1:]", f"{target}[:] = {value}"]
+        return Statement(draw.choice(choices))
+
+    def effect(self, scope):
+        text, tensor = self.tensor(2)
+        number = self.number()
+        return Statement(self.draw.choice([
+            f"log.append({text}.sum().item())", f"log.append({number})", f"items.append({text})", f"box.value = {text}",
+            "box.count += 1", f"box.grow(by={number})", f"items[0] = {text}", f"print({text}.sum().item(), n)",
+            "count_calls()", "kt._dynamo.graph_break()", f"opaque({text})", f"setattr(box, 'extra', {number})",
+            f"n = {self.draw.choice(['n + 1', 'n * 2 % 7', 'len(items)', f'int({text}.sum() > 0)'])}",
+            f"s = {self.draw.choice(['s * 0.5', 's + n', f'float({text}.sum())'])}",
+            f"log.extend([len(items), {number}])", f"log.append(({text} > 1).any().item())", "del items[-1:]",
+        ]))
+
+    def branch(self, scope):
+        clauses = [self.body()]
+        heads = []
+        if self.draw.random() < 0.3:
+            heads.append(f"elif {self.condition()}:")
+            clauses.append(self.body())
+        if self.draw.random() < 0.5:
+            heads.append("else:")
+            clauses.append(self.body())
+        return Statement(f"if {self.condition()}:", *clauses, clauses=heads)
+
+    def loop(self, scope):
+        self.names += 1
+        index = f"i{self.names}"
+        trips = ["2", "3"] if self.loops else ["2", "3", "12", "n", "n + 1", "40"]
+        head = self.draw.choice([
+            f"for {index} in range({self.draw.choice(trips)}):", f"for {index}, item in enumerate(items[:3]):",
+            f"for {index} in (1, 2, 0):", f"for {index} in zip(items[:2], 'xyz'):",
+            f"for {index} in {self.known()}[:3]:", "while n > 0:", f"while len(log) < {self.draw.choice([4, 9])}:",
+        ])
+        self.loops += 1
+        body = self.body()
+        self.loops -= 1
+        if head == "while n > 0:":
+            stop = Statement("if len(log) > 30:", [Statement("break")])
+            body = [Statement("n -= 1"), Statement("log.append(n)"), stop, *body]
+        elif head.startswith("while"):
+            body = [Statement("log.append(len(log))"), *body]
+        elif "range" in head and self.draw.random() < 0.5:
+            name = self.known(lambda tensor: tensor.kind == "f")
+            if name:
+                body.append(Statement(f"{name} = {name} * 0.5 + {index}"))
+        orelse = [self.body()] if self.draw.random() < 0.15 else []
+        return Statement(head, body, *orelse, clauses=["else:"] * len(orelse))
+
+    def attempt(self, scope):
+        risky = self.draw.choice([
+            "raise ValueError('asked for')", "log.append(must_be_small(n))", "log.append(7 // (n % 2))",
+            "log.append(items[n])", "box.missing", f"{self.known()}[n]", f"{self.known()} // (n % 2)",
+            "opaque(1 // (n % 3))", f"{self.known()} @ kt.ones(99)", "kt.tensor([1, 2]) // kt.tensor([1, n % 2])",
+        ])
+        body = self.body()
+        body.insert(self.draw.randrange(len(body) + 1), Statement(risky))
+        caught = self.draw.choice(["ValueError", "(IndexError, ZeroDivisionError)", "Exception", "RuntimeError"])
+        handler = [Statement("log.append(str(error))"), *self.body()]
+        last = [self.body()] if self.draw.random() < 0.3 else []
+        clauses = [f"except {caught} as error:", "finally:"][:1 + len(last)]
+        return Statement("try:", body, handler, *last, clauses=clauses)
+
+    def managed(self, scope):
+        swallows = self.draw.choice(["", ", True"])
+        return Statement(f"with Noting(log{swallows}):", self.body())
+
+    def leave(self, scope):
+        if self.loops and self.draw.random() < 0.6:
+            return Statement(f"if {self.condition()}:", [Statement(self.draw.choice(["break", "continue"]))])
+        return Statement(f"if {self.condition()}:", [Statement(f"return {self.known()}, n")])
+
+    def closure(self, scope):
+        text, tensor = self.tensor(1)
+        self.names += 1
+        name = f"g{self.names}"
+        result = self.fresh(tensor, scope)
+        return (Statement(f"def {name}(k):", [Statement(f"return {text} * 1 + k * n")]),
+                Statement(f"{result} = {name}({self.number()})"))
+
+    def body(self):
+        """A block. Variables that it makes are forgotten after it: they may be unbound there."""
+        scope, statements = [], []
+        for _ in range(self.draw.choice([1, 1, 2, 3])):
+            statements += self.statement(scope)
+        for name in scope:
+            self.tensors.pop(name, None)
+        return statements
+
+    def statement(self, scope):
+        self.budget -= 1
+        rules = STATEMENTS if self.budget > 0 else STATEMENTS[:3]
+        written = self.draw.choices([rule for rule, _ in rules], [weight for _, weight in rules])[0](self, scope)
+        return list(written) if isinstance(written, tuple) else [written]
+
+    def whole(self):
+        scope, statements = [], []
+        while self.budget > 0:
+            statements += self.statement(scope)
+        alive = list(self.tensors)
+        self.draw.shuffle(alive)
+        statements.append(Statement(f"return {', '.join(alive[:3])}, n, s"))
+        return statements
+
+    # ---- Arguments ----
+
+    def arguments(self, size, change):
+        """The text of one tuple of arguments. `change`: how likely each differs from the first call's."""
+        draw = self.draw
+        parts = []
+        for name, tensor in self.parameters.items():
+            sizes = tuple(size if dim == "N" else dim for dim in tensor.shape)
+            dtype = {"f": "float32", "i": "int64", "b": "bool"}[tensor.kind]
+            if draw.random() < change:
+                dtype = draw.choice(["float64", "float32", "int64", "int32"])
+            layout = draw.choice(["", "transposed", "strided"]) if draw.random() < change else ""
+            parts.append(f"make({sizes}, {dtype!r}, {draw.randrange(9)}, {layout!r})")
+        n, s = (draw.randrange(-1, 9), draw.choice([0.25, 1.5, -2.0])) if draw.random() < change else (2, 0.5)
+        items = ", ".join([parts[0], parts[1], "1.5"][:draw.randrange(1, 4)] if draw.random() < change else parts[:2])
+        alias = "a" if draw.random() < 0.1 else "b"
+        return f"(lambda a, b, c: (a, {alias}, c, {n}, {s}, [{items}], Box(a), []))({', '.join(parts)})"
+
+
+SHAPES = [("N",), ("N",), ("N", 3), (3, "N"), ("N", "N"), (), (1, "N"), (3,), (2, 3, "N")]
+EXPRESSIONS = [Writer.binary] * 6 + [Writer.unary] * 3 + [Writer.view] * 4 + [
+    Writer.negation, Writer.compare, Writer.choose, Writer.choose, Writer.reduction, Writer.reduction, Writer.product,
+    Writer.joined, Writer.cast, Writer.called, Writer.called]
+STATEMENTS = [(Writer.assign, 8), (Writer.in_place, 4), (Writer.effect, 4), (Writer.branch, 3), (Writer.loop, 2),
+              (Writer.attempt, 2), (Writer.managed, 1), (Writer.leave, 1), (Writer.closure, 1)]
+
+
+def program(seed):
+    writer = Writer(seed)
+    body = writer.whole()
+    first = writer.arguments(4, 0)
+    calls = [first, first, writer.arguments(4, 0.3), first, writer.arguments(writer.draw.choice([5, 7, 1, 0]), 0.2),
+             writer.arguments(6, 0.5)]
+    return Program(seed, body, calls)
