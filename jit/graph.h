@@ -39,6 +39,7 @@ struct Trace {
   Plan plan;                    // everything but steps and kernels
   std::vector<Node> nodes;
   std::vector<Record> records;
+  ExitId entry_exit = kNoExit;  // before anything happened: the interpreter runs it all
 };
 
 std::string to_text(const Node& node);

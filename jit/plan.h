@@ -58,6 +58,8 @@ enum class RecipeKind : uint8_t {
   kZip,          // parts: iterators
   kMap,          // parts: function, iterators
   kReversed,     // parts: sequence, index
+  kDictView,     // parts: dict; value: 0 keys(), 1 values(), 2 items()
+  kDictIterator, // parts: dict, items taken; value: as kDictView
   kPartial,      // parts: function, args tuple, kwargs dict
   kCallObject,   // calls object part 0 with the other parts: only builtin types whose construction runs no user code
 };

@@ -46,7 +46,7 @@ constexpr const char* kRuleNames[] = {"push", "discard", "truth", "not_truth"};
 constexpr const char* kRecipeNames[] = {
     "value", "null", "constant", "box_int", "box_float", "box_bool", "tuple", "list", "dict", "set", "slice", "cell",
     "function", "bound_method", "instance", "range", "range_iterator", "sequence_iterator", "enumerate", "zip", "map",
-    "reversed", "partial", "call_object"};
+    "reversed", "dict_view", "dict_iterator", "partial", "call_object"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
 static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kCallObject) + 1);
 

@@ -247,9 +247,21 @@ RecipeId Tracer::recipe_of(Value* value) {
             break;
           case IteratorKind::kRange:
             recipe.kind = RecipeKind::kRangeIterator;
+            if (!value->items.empty()) {
+              for (Value* item : value->items) part(item);
+              break;
+            }
             part(int_constant(value->index));
             part(int_constant(value->stop));
             part(int_constant(value->step));
+            break;
+          case IteratorKind::kDictKeys:
+          case IteratorKind::kDictValues:
+          case IteratorKind::kDictItems:
+            recipe.kind = value->complete ? RecipeKind::kDictIterator : RecipeKind::kDictView;
+            recipe.value = static_cast<int>(value->iterator) - static_cast<int>(IteratorKind::kDictKeys);
+            part(value->items[0]);
+            if (value->complete) part(int_constant(value->index));
             break;
           case IteratorKind::kEnumerate:
             recipe.kind = RecipeKind::kEnumerate;
@@ -485,6 +497,15 @@ Status Tracer::run() {
                 std::to_string(input_.offset);
   PyErr_Clear();
 
+  Exit nothing_done;
+  nothing_done.kind = ExitKind::kHandOver;
+  nothing_done.frames.emplace_back();
+  nothing_done.frames[0].code = constant_id(reinterpret_cast<PyObject*>(input_.code), Hold::kStrong);
+  nothing_done.frames[0].offset = input_.offset;
+  nothing_done.frames[0].depth = input_.depth;
+  plan().exits.push_back(std::move(nothing_done));
+  trace_.entry_exit = 0;
+
   run_loop(0);
   PyErr_Clear();
   guard_distinct();
@@ -506,10 +527,13 @@ Status trace(const TraceInput& input, TraceResult* result) {
       fuse(&tracer.trace_, policy.fuse);
       result->fuse_us = microseconds_since(start);
       result->plan = std::move(tracer.trace_.plan);
-      result->caches.resize(result->plan.guards.size());
       for (size_t i = 0; i < result->bindings.size(); ++i) {
         if (result->holds[i] == Hold::kStrong) Py_INCREF(static_cast<PyObject*>(result->bindings[i]));
         if (result->holds[i] == Hold::kLayout) retain(static_cast<Layout*>(result->bindings[i]));
+      }
+      for (size_t i = result->bindings.size(); i < result->plan.constants.size(); ++i) {  // layouts that fusing added
+        result->bindings.push_back(parse_layout(result->plan.constants[i].text));
+        result->holds.push_back(Hold::kLayout);
       }
       return Status::success();
     } catch (const Restart&) {

@@ -162,14 +162,11 @@ class Tracer {
   Value* list_of(std::vector<Value*> items);
   bool key_of(Value* key, PyObject** out);                      // atoms that hash and compare by value
 
- private:
   Flow run_loop(size_t floor);
   void finish(ExitId exit);
   RecipeId add_recipe(Recipe recipe);
   void build_parts(Value* value);
-  bool reaches(Value* from, Value* to);
 
- public:
   const TraceInput& input_;
   TraceResult* result_;
   Trace trace_;
@@ -197,6 +194,7 @@ class Tracer {
   int call_now_frames_ = 0;                         // frames up to the outermost such builtin's call
   int32_t call_now_serial_ = 0;                     // values older than this existed before it
   int tensor_calls_ = 0;
+  PyObject* called_ = nullptr;                      // the callable whose row tensor_call follows
   Value* returned_ = nullptr;                       // what call_now's callee answered
   bool ended_ = false;
 };

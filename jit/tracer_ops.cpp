@@ -146,7 +146,9 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   now.stack.back() = iterator;
   int64_t left = t.remaining(iterator);
   bool at_root = t.frames_.size() == 1;
-  if (at_root && left > t.input_.policy.unroll_limit && now.loop_turns[in.offset] == 0 &&
+  bool by_words = iterator->kind == ValueKind::kIterator && iterator->iterator == IteratorKind::kRange && !iterator->items.empty();
+  if (by_words && !at_root) t.restart_without_this_call();
+  if (at_root && (left > t.input_.policy.unroll_limit || by_words) && now.loop_turns[in.offset] == 0 &&
       now.bytecode->is_loop_header[now.bytecode->index_at[in.offset]] && in.offset != t.input_.offset) {
     t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
     return Flow::kEnd;
@@ -284,9 +286,7 @@ Flow Tracer::step(const Instruction& in) {
   switch (in.opcode) {
     case Opcode::k_NOP:
     case Opcode::k_RESUME:
-    case Opcode::k_CACHE:
-    case Opcode::k_PRECALL:
-    case Opcode::k_EXTENDED_ARG: return Flow::kGo;
+    case Opcode::k_PRECALL: return Flow::kGo;
     case Opcode::k_POP_TOP: pop(now); return Flow::kGo;
     case Opcode::k_PUSH_NULL: return push(null());
     case Opcode::k_COPY: return push(stack[stack.size() - argument]);

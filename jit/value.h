@@ -44,9 +44,10 @@ struct Value {
   int32_t node = -1;            // graph node that computes it; -1: exists already
   // Containers and other compounds. Virtual ones have no id.
   PyTypeObject* type = nullptr;     // kObject: its class; kTuple: a tuple type with the same constructor (Size), else null
-  bool complete = true;             // items or entries are all there is; of real lists and dicts: false until asked for
+  bool complete = true;             // items or entries are all there is; of real lists and dicts: false until asked for;
+                                    // of dict iterators: false for the view itself
   bool mutated = false;             // a real object that this trace changed
-  std::vector<Value*> items;        // null: real, not yet looked at
+  std::vector<Value*> items;        // null: real, not yet looked at. Of a real list that is not complete: what was appended
   std::vector<int32_t> origins;     // real lists: entry-time index of each item, -1 if stored since
   std::vector<std::pair<PyObject*, Value*>> entries;  // kDict: key (atom) -> value; kObject: attribute -> value. null: absent
   // kFunction

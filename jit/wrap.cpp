@@ -9,7 +9,6 @@ namespace kintsugi {
 
 Guard& Tracer::guard(GuardKind kind, int32_t source) {
   plan().guards.push_back(Guard{kind});
-  result_->caches.emplace_back();
   plan().guards.back().source = source;
   return plan().guards.back();
 }

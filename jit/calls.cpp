@@ -1,0 +1,238 @@
+// Calls in the trace: which callable it is, binding of arguments, inlining, results.
+#include "jit/tracer_core.h"
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+constexpr size_t kInlineDepth = 24;    // frames in one trace
+constexpr int kRecursionDepth = 4;     // activations of one code object in one trace
+
+// A real function's parts become known when they are needed; each is guarded for itself.
+void Tracer::complete_function(Value* function) {
+  if (function->complete) return;
+  function->complete = true;
+  PyFunctionObject* real = reinterpret_cast<PyFunctionObject*>(function->object);
+  std::string text = source_text(function);
+  function->globals = load_field(function, offsetof(PyFunctionObject, func_globals), globals_of(real), text + ".__globals__");
+  if (PyObject* closure = closure_of(real); closure != nullptr)
+    function->closure = load_field(function, offsetof(PyFunctionObject, func_closure), closure, text + ".__closure__");
+}
+
+static Value* default_of(Tracer& t, Value* function, int index, int count) {  // of positional parameter `index` of `count`
+  if (function->defaults == nullptr && function->object != nullptr) {
+    PyObject* defaults = defaults_of(reinterpret_cast<PyFunctionObject*>(function->object));
+    if (defaults == nullptr) return nullptr;
+    function->defaults = t.load_field(function, offsetof(PyFunctionObject, func_defaults), defaults, t.source_text(function) + ".__defaults__");
+  }
+  if (function->defaults == nullptr) return nullptr;
+  Value* defaults = t.force(function->defaults);
+  int64_t given = t.length(defaults);
+  int64_t at = index - (count - given);
+  return given < 0 || at < 0 ? nullptr : t.item_at(defaults, static_cast<size_t>(at));
+}
+
+static Value* keyword_default_of(Tracer& t, Value* function, PyObject* name) {
+  if (function->keyword_defaults == nullptr && function->object != nullptr) {
+    PyObject* defaults = keyword_defaults_of(reinterpret_cast<PyFunctionObject*>(function->object));
+    if (defaults == nullptr) return nullptr;
+    function->keyword_defaults = t.load_field(function, offsetof(PyFunctionObject, func_kwdefaults), defaults, t.source_text(function) + ".__kwdefaults__");
+  }
+  if (function->keyword_defaults == nullptr) return nullptr;
+  Value* defaults = t.force(function->keyword_defaults);
+  return defaults->kind == ValueKind::kDict ? t.dict_get(defaults, name) : nullptr;
+}
+
+// Python's binding of arguments to parameters. False: it does not bind; the real call will say so.
+bool Tracer::bind(Value* function, const std::vector<Value*>& arguments, PyObject* names, std::vector<Value*>* locals) {
+  PyCodeObject* code = function->code;
+  int positional = code->co_argcount, keyword_only = code->co_kwonlyargcount, total = positional + keyword_only;
+  bool rest = code->co_flags & CO_VARARGS, rest_names = code->co_flags & CO_VARKEYWORDS;
+  locals->assign(code->co_nlocalsplus, null());
+  size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  size_t given = arguments.size() - keywords;
+  for (size_t i = 0; i < given && i < static_cast<size_t>(positional); ++i) (*locals)[i] = arguments[i];
+  if (given > static_cast<size_t>(positional) && !rest) return false;
+  if (rest) {
+    std::vector<Value*> others;
+    for (size_t i = positional; i < given; ++i) others.push_back(arguments[i]);
+    (*locals)[total] = tuple_of(std::move(others));
+  }
+  Value* extra = nullptr;
+  if (rest_names) (*locals)[total + (rest ? 1 : 0)] = extra = make(ValueKind::kDict);
+  for (size_t k = 0; k < keywords; ++k) {
+    PyObject* name = PyTuple_GET_ITEM(names, k);
+    int found = -1;
+    for (int i = code->co_posonlyargcount; i < total && found < 0; ++i)
+      if (slot_name(code, i) == name || PyUnicode_Compare(slot_name(code, i), name) == 0) found = i;
+    if (found >= 0) {
+      if ((*locals)[found]->kind != ValueKind::kNull) return false;
+      (*locals)[found] = arguments[given + k];
+    } else if (extra != nullptr) {
+      dict_put(extra, name, arguments[given + k]);
+    } else {
+      return false;
+    }
+  }
+  for (int i = 0; i < total; ++i) {
+    if ((*locals)[i]->kind != ValueKind::kNull) continue;
+    Value* value = i < positional ? default_of(*this, function, i, positional) : keyword_default_of(*this, function, slot_name(code, i));
+    if (value == nullptr) return false;
+    (*locals)[i] = value;
+  }
+  return true;
+}
+
+Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObject* names, ReturnRule rule) {
+  TraceFrame& caller = frame();
+  PyObject* name = function->code->co_qualname;
+  std::string text = PyUnicode_AsUTF8(name) != nullptr ? PyUnicode_AsUTF8(name) : "?";
+  PyErr_Clear();
+  if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
+  if (!is_ordinary(function->code)) return stop(BreakReason::k_generator, text);
+  if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0) return stop(BreakReason::k_not_inlined, text);
+  int same = 0;
+  for (const TraceFrame& each : frames_) same += each.bytecode->code == function->code;
+  if (same >= kRecursionDepth || frames_.size() >= kInlineDepth) return stop(BreakReason::k_not_inlined, text + " (depth)");
+  std::vector<Value*> locals;
+  if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call, text + ": arguments do not bind");
+  const Bytecode& bytecode = bytecode_of(function->code);
+  frames_.emplace_back();
+  TraceFrame& callee = frames_.back();
+  callee.bytecode = &bytecode;
+  callee.function = function;
+  callee.locals = std::move(locals);
+  callee.rule = rule;
+  return Flow::kGo;
+}
+
+Flow Tracer::return_value(Value* value) {
+  if (frames_.size() == 1) {
+    recipes_.clear();
+    Exit exit;
+    exit.kind = ExitKind::kReturn;
+    exit.result = recipe_of(value);
+    plan().exits.push_back(std::move(exit));
+    plan().final_exit = static_cast<ExitId>(plan().exits.size() - 1);
+    ended_ = true;
+    return Flow::kEnd;
+  }
+  ReturnRule rule = frame().rule;
+  bool answers_now = frame().answers_now;
+  if (rule == ReturnRule::kDiscard && !answers_now && frame().bytecode->code != nullptr) {
+    // __init__ must return None.
+    Value* result = force(value);
+    Ref init(PyUnicode_InternFromString("__init__"));
+    if (frame().bytecode->code->co_name == init.get() && !(result->is_constant() && result->object == Py_None))
+      return stop(BreakReason::k_raises, "__init__ returns a value");
+  }
+  frames_.pop_back();
+  if (answers_now) returned_ = force(value);
+  else if (rule == ReturnRule::kPush) frame().stack.push_back(value);
+  return Flow::kGo;
+}
+
+// Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole instruction the
+// break, so nothing may have been changed on the way (record() and changing() see to it).
+Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out) {
+  callable = force(callable);
+  if (callable->kind == ValueKind::kMethod) {
+    arguments.insert(arguments.begin(), callable->items[1]);
+    callable = force(callable->items[0]);
+  }
+  if (callable->kind != ValueKind::kFunction) {
+    bool handled = false;
+    Flow flow = call_builtin(callable, arguments, nullptr, out, &handled);
+    if (flow == Flow::kGo && (!handled || *out == nullptr)) return stop(BreakReason::k_call, "a callback");
+    return flow;
+  }
+  if (call_now_depth_++ == 0) {
+    call_now_frames_ = static_cast<int>(frames_.size());
+    call_now_serial_ = static_cast<int32_t>(arena_.size());
+  }
+  size_t floor = frames_.size();
+  Flow flow = inline_call(callable, std::move(arguments), nullptr, ReturnRule::kPush);
+  if (flow == Flow::kGo) {
+    frame().answers_now = true;
+    flow = run_loop(floor);
+    *out = returned_;
+  }
+  --call_now_depth_;
+  return flow;
+}
+
+// What a call of an object that runtime/control made means: null when it is none of those.
+static const BreakReason* marked(PyObject* callable) {
+  static const BreakReason graph_break = BreakReason::k_graph_break, disabled = BreakReason::k_disabled, opaque = BreakReason::k_opaque;
+  std::string type = Py_TYPE(callable)->tp_name;
+  if (type.find("DisabledFunction") != std::string::npos) return &disabled;
+  if (!PyCFunction_Check(callable)) return nullptr;
+  std::string name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  if (name == "graph_break") return &graph_break;
+  if (name == "opaque") return &opaque;
+  return nullptr;
+}
+
+Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {
+  callable = force(callable);
+  switch (callable->kind) {
+    case ValueKind::kFunction: return inline_call(callable, std::move(arguments), names, ReturnRule::kPush);
+    case ValueKind::kMethod: {
+      arguments.insert(arguments.begin(), callable->items[1]);
+      return call(callable->items[0], std::move(arguments), names);
+    }
+    case ValueKind::kObject: {
+      if (callable->is_real() && versions_.count(callable->type) == 0) {
+        // kt.compile's wrapper: its function is followed as if it were called itself.
+        if (std::string(callable->type->tp_name).find("CompiledFunction") != std::string::npos) {
+          Ref wrapped(PyObject_GetAttrString(callable->object, "__wrapped__"));
+          if (wrapped && PyFunction_Check(wrapped.get())) {
+            Guard& same = guard(GuardKind::k_same, callable->source);
+            same.a = callable->id;
+            ConstantId constant = constant_id(callable->object, Hold::kWeak);
+            plan().guards.back().constant = constant;
+            return call(wrap_bound(wrapped.get(), source_text(callable)), std::move(arguments), names);
+          }
+        }
+        if (const BreakReason* reason = marked(callable->object)) return stop(*reason, Py_TYPE(callable->object)->tp_name);
+        return stop(BreakReason::k_call, callable->type->tp_name);
+      }
+      Ref name(PyUnicode_InternFromString("__call__"));
+      Value* method = find_in_class(callable->type, name.get());
+      if (method == nullptr || method->kind != ValueKind::kFunction) return stop(BreakReason::k_call, callable->type->tp_name);
+      arguments.insert(arguments.begin(), callable);
+      return inline_call(method, std::move(arguments), names, ReturnRule::kPush);
+    }
+    case ValueKind::kConstant: {
+      PyObject* object = callable->object;
+      if (const BreakReason* reason = marked(object)) {
+        std::string text;
+        for (Value* argument : arguments) {
+          argument = force(argument);
+          if (argument->is_constant() && PyUnicode_CheckExact(argument->object)) text = PyUnicode_AsUTF8(argument->object);
+        }
+        return stop(*reason, text);
+      }
+      if (const FunctionRow* row = find_row(object)) {
+        called_ = object;
+        Value* out = nullptr;
+        Flow flow = tensor_call(row, arguments, names, &out);
+        if (flow == Flow::kGo) frame().stack.push_back(out == nullptr ? none() : out);
+        return flow;
+      }
+      Value* out = nullptr;
+      bool handled = false;
+      Flow flow = call_builtin(callable, arguments, names, &out, &handled);
+      if (handled || flow != Flow::kGo) {
+        if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
+        return flow;
+      }
+      if (PyType_Check(object)) return construct(reinterpret_cast<PyTypeObject*>(object), std::move(arguments), names);
+      std::string text = Py_TYPE(object)->tp_name;
+      if (PyCFunction_Check(object)) text = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
+      return stop(BreakReason::k_builtin, text);
+    }
+    default: return stop(BreakReason::k_call, "an object that is not modelled");
+  }
+}
+
+}  // namespace kintsugi

@@ -1,0 +1,608 @@
+// From records to steps. Element-wise nodes wait until something needs them: a consumer, an exit that shows them, or a write
+// that could change what they read. Then all that wait go into as few kernels as their index spaces allow. Nodes are pure, so
+// waiting is free; steps never move.
+//
+// Memory of known size is reserved before the first step: a shortage there leaves by the entry's own exit, before anything
+// visible happened.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+#include "jit/graph.h"
+
+namespace kintsugi {
+
+namespace {
+
+bool same_space(const Layout* a, const Layout* b) {
+  return a->rank == b->rank && std::equal(a->sizes, a->sizes + a->rank, b->sizes);
+}
+bool is_elementwise(const Node& node) {
+  if (info(node.op).op_class != OpClass::kElementwise) return false;
+  // Truth of a number has no kernel form: rare enough to run as eager code does.
+  for (const NodeOperand& operand : node.operands)
+    if (operand.is_number && node.compute == DType::k_bool) return false;
+  return node.layout->count > 0;
+}
+bool is_fusable_reduction(const Node& node) {
+  if (node.dynamic || node.operands.size() != 1 || node.operands[0].is_number || node.operands[0].layout->count == 0) return false;
+  switch (node.op) {
+    case Op::k_sum:
+    case Op::k_mean:
+    case Op::k_amax:
+    case Op::k_amin:
+    case Op::k_any:
+    case Op::k_all: return true;
+    default: return false;
+  }
+}
+bool changes_memory(StepKind kind) { return kind == StepKind::k_write || kind == StepKind::k_run_call; }
+
+Step make_step(StepKind kind) {
+  Step step;
+  step.kind = kind;
+  return step;
+}
+
+int8_t operand_kind(const NodeOperand& operand) {
+  if (!operand.is_number) return 0;
+  return operand.dtype == DType::k_float64 ? 2 : operand.dtype == DType::k_int64 ? 1 : 3;
+}
+
+class Fuser {
+ public:
+  Fuser(Trace* trace, bool fuse) : trace_(*trace), plan_(trace->plan), fuse_(fuse) {}
+
+  void run() {
+    find_uses();
+    std::vector<Step> body;
+    body.swap(plan_.steps);
+    for (size_t r = 0; r < trace_.records.size(); ++r) {
+      now_ = static_cast<int>(r);
+      Record& record = trace_.records[r];
+      if (record.node >= 0) add_node(record.node);
+      else add_step(record.step);
+    }
+    now_ = static_cast<int>(trace_.records.size());
+    std::vector<ValueId> last;
+    if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &last);
+    demand(last);
+    steps_.insert(steps_.begin(), std::make_move_iterator(prologue_.begin()), std::make_move_iterator(prologue_.end()));
+    plan_.steps = std::move(steps_);
+    assign_owned();
+  }
+
+ private:
+  // ---- Uses -----------------------------------------------------------------------------------------------------------
+
+  void recipe_values(RecipeId id, std::vector<ValueId>* out) {
+    const Recipe& recipe = plan_.recipes[id];
+    bool holds_value = recipe.kind == RecipeKind::kValue || recipe.kind == RecipeKind::kBoxInt ||
+                       recipe.kind == RecipeKind::kBoxFloat || recipe.kind == RecipeKind::kBoxBool;
+    if (holds_value) out->push_back(recipe.value);
+    for (RecipeId part : recipe.parts) recipe_values(part, out);
+  }
+  void exit_values(ExitId id, std::vector<ValueId>* out) {
+    const Exit& exit = plan_.exits[id];
+    if (exit.result >= 0) recipe_values(exit.result, out);
+    for (const FrameState& frame : exit.frames) {
+      if (frame.function >= 0) recipe_values(frame.function, out);
+      for (auto& [slot, recipe] : frame.slots) recipe_values(recipe, out);
+    }
+  }
+  std::vector<ValueId> step_values(const Step& step) {
+    std::vector<ValueId> out;
+    for (ValueId v : {step.a, step.b, step.c})
+      if (v != kNoValue) out.push_back(v);
+    out.insert(out.end(), step.list.begin(), step.list.end());
+    if (step.kind == StepKind::k_build) recipe_values(step.index, &out);
+    if (step.on_fail != kNoExit) exit_values(step.on_fail, &out);
+    return out;
+  }
+
+  void find_uses() {
+    for (size_t n = 0; n < trace_.nodes.size(); ++n) producer_[trace_.nodes[n].value] = static_cast<int>(n);
+    auto use = [&](ValueId value, int at, bool as_object) {
+      auto found = producer_.find(value);
+      if (found == producer_.end()) return;
+      last_use_[value] = std::max(last_use_[value], at);
+      if (as_object) object_use_[value] = std::max(object_use_[value], at);
+    };
+    for (size_t r = 0; r < trace_.records.size(); ++r) {
+      const Record& record = trace_.records[r];
+      int at = static_cast<int>(r);
+      if (record.node >= 0) {
+        const Node& node = trace_.nodes[record.node];
+        for (const NodeOperand& operand : node.operands) use(operand.value, at, !is_elementwise(node));
+        if (node.on_fail != kNoExit) {
+          std::vector<ValueId> values;
+          exit_values(node.on_fail, &values);
+          for (ValueId v : values) use(v, at, true);
+        }
+      } else {
+        for (ValueId v : step_values(record.step)) use(v, at, true);
+      }
+    }
+    std::vector<ValueId> values;
+    if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &values);
+    for (ValueId v : values) use(v, static_cast<int>(trace_.records.size()), true);
+  }
+
+  // ---- Placing --------------------------------------------------------------------------------------------------------
+
+  void add_node(int index) {
+    Node& node = trace_.nodes[index];
+    if (node.on_fail != kNoExit) {
+      std::vector<ValueId> shown;
+      exit_values(node.on_fail, &shown);
+      demand(shown);
+    }
+    if (is_elementwise(node)) {
+      if (node.dynamic || !fuse_ || node.may_raise) {
+        std::vector<ValueId> operands;
+        bool alone = node.dynamic || !fuse_;
+        if (alone) {
+          for (const NodeOperand& operand : node.operands) operands.push_back(operand.value);
+          demand(operands);
+        }
+        pending_.push_back(index);
+        demand({node.value}, /*must=*/true);
+        return;
+      }
+      if (last_use_.count(node.value) != 0) pending_.push_back(index);  // else nobody looks at it
+      return;
+    }
+    if (is_fusable_reduction(node) && fuse_ && is_pending(node.operands[0].value) &&
+        object_use_.count(node.operands[0].value) == 0) {
+      emit_reduction(node);
+      return;
+    }
+    std::vector<ValueId> operands;
+    for (const NodeOperand& operand : node.operands) operands.push_back(operand.value);
+    demand(operands);
+    Step step = make_step(StepKind::k_run_op);
+    OpCall call{node.op, node.attributes, {}};
+    for (const NodeOperand& operand : node.operands) {
+      call.operand_kinds.push_back(operand_kind(operand));
+      step.list.push_back(operand_word(operand, DType::k_int64, /*exact_kind=*/true));
+    }
+    step.dst = node.value;
+    step.index = static_cast<int32_t>(plan_.ops.size());
+    step.on_fail = node.on_fail;
+    plan_.ops.push_back(std::move(call));
+    steps_.push_back(std::move(step));
+  }
+
+  void add_step(Step& step) {
+    std::vector<ValueId> needed = step_values(step);
+    demand(needed);
+    if (changes_memory(step.kind)) {
+      std::vector<ValueId> all;
+      for (int index : pending_) all.push_back(trace_.nodes[index].value);
+      demand(all);
+    }
+    steps_.push_back(std::move(step));
+  }
+
+  bool is_pending(ValueId value) const {
+    auto found = producer_.find(value);
+    return found != producer_.end() && std::find(pending_.begin(), pending_.end(), found->second) != pending_.end();
+  }
+
+  // These values must exist as objects now (those that some later record looks at).
+  void demand(const std::vector<ValueId>& values, bool must = false) {
+    bool any = false;
+    for (ValueId value : values) any = any || is_pending(value);
+    if (!any) return;
+    std::vector<bool> wanted(trace_.nodes.size(), false);
+    std::vector<int> work;
+    for (ValueId value : values)
+      if (is_pending(value)) work.push_back(producer_[value]);
+    for (size_t i = 0; i < work.size(); ++i) {
+      if (wanted[work[i]]) continue;
+      wanted[work[i]] = true;
+      for (const NodeOperand& operand : trace_.nodes[work[i]].operands)
+        if (is_pending(operand.value)) work.push_back(producer_[operand.value]);
+    }
+    // Others that wait and run over the same space ride along: their operands are loaded anyway.
+    std::vector<int> chosen;
+    for (int index : pending_) {
+      bool rides = false;
+      for (int other : work) rides = rides || same_space(trace_.nodes[index].layout, trace_.nodes[other].layout);
+      if (wanted[index] || (fuse_ && rides && operands_ready(index, wanted))) {
+        wanted[index] = true;
+        chosen.push_back(index);
+      }
+    }
+    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](int index) { return wanted[index]; }), pending_.end());
+    emit_groups(chosen, must);
+  }
+  bool operands_ready(int index, const std::vector<bool>& wanted) {
+    for (const NodeOperand& operand : trace_.nodes[index].operands)
+      if (is_pending(operand.value) && !wanted[producer_[operand.value]]) return false;
+    return true;
+  }
+
+  // In program order; a node joins the newest group of its space unless it needs something from a newer group.
+  void emit_groups(const std::vector<int>& nodes, bool must) {
+    std::vector<std::vector<int>> groups;
+    std::unordered_map<ValueId, size_t> group_of;
+    for (int index : nodes) {
+      const Node& node = trace_.nodes[index];
+      size_t earliest = 0;
+      for (const NodeOperand& operand : node.operands) {
+        auto found = group_of.find(operand.value);
+        if (found == group_of.end()) continue;
+        bool same = same_space(trace_.nodes[groups[found->second][0]].layout, node.layout);
+        earliest = std::max(earliest, found->second + (same ? 0 : 1));
+      }
+      size_t at = groups.size();
+      if (fuse_ && !node.dynamic)
+        for (size_t g = groups.size(); g > earliest; --g)
+          if (same_space(trace_.nodes[groups[g - 1][0]].layout, node.layout)) { at = g - 1; break; }
+      if (at == groups.size()) groups.emplace_back();
+      groups[at].push_back(index);
+      group_of[node.value] = at;
+    }
+    for (std::vector<int>& group : groups) emit_group(group, must);
+  }
+
+  // Values of the group that something outside it needs, later or now.
+  std::vector<int> outputs_of(const std::vector<int>& group, bool must) {
+    std::vector<int> outputs;
+    for (int index : group) {
+      const Node& node = trace_.nodes[index];
+      auto object = object_use_.find(node.value);
+      bool needed = object != object_use_.end() && object->second >= now_;
+      if (must && index == group.back()) needed = needed || last_use_.count(node.value) != 0 || node.may_raise;
+      if (!needed) {
+        // By a node that is not in the group: one that waits, or one that comes.
+        auto last = last_use_.find(node.value);
+        if (last != last_use_.end()) needed = used_outside(node.value, group);
+      }
+      if (needed) outputs.push_back(index);
+    }
+    return outputs;
+  }
+  bool used_outside(ValueId value, const std::vector<int>& group) {
+    for (size_t n = 0; n < trace_.nodes.size(); ++n) {
+      if (std::find(group.begin(), group.end(), static_cast<int>(n)) != group.end() || done_.count(static_cast<int>(n)) != 0) continue;
+      for (const NodeOperand& operand : trace_.nodes[n].operands)
+        if (operand.value == value) return true;
+    }
+    return false;
+  }
+
+  struct Inputs {
+    std::vector<const NodeOperand*> operands;
+    std::vector<DType> number_dtypes;
+    int find(const NodeOperand& operand, DType compute) {
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const NodeOperand& other = *operands[i];
+        if (other.is_number != operand.is_number || other.value != operand.value) continue;
+        if (!operand.is_number) return static_cast<int>(i);
+        bool same = operand.value != kNoValue || (other.i64 == operand.i64 && memcmp(&other.f64, &operand.f64, 8) == 0);
+        if (same && other.dtype == operand.dtype && number_dtypes[i] == compute) return static_cast<int>(i);
+      }
+      operands.push_back(&operand);
+      number_dtypes.push_back(compute);
+      return static_cast<int>(operands.size() - 1);
+    }
+  };
+
+  // operand numbers of a group's nodes: inputs first, then nodes. False: too many operands for one kernel.
+  bool describe(const std::vector<int>& group, size_t outputs, Inputs* inputs, std::vector<KernelInstruction>* body) {
+    std::unordered_map<ValueId, int> inside;
+    std::vector<std::vector<int>> refs;  // input i as i, node j as -1 - j
+    for (size_t j = 0; j < group.size(); ++j) {
+      const Node& node = trace_.nodes[group[j]];
+      std::vector<int> mine;
+      for (size_t k = 0; k < node.operands.size(); ++k) {
+        const NodeOperand& operand = node.operands[k];
+        auto found = inside.find(operand.value);
+        if (operand.value != kNoValue && found != inside.end()) {
+          mine.push_back(-1 - found->second);
+          continue;
+        }
+        DType as = node.op == Op::k_where && k == 0 ? DType::k_bool : node.compute;
+        mine.push_back(inputs->find(operand, as));
+      }
+      refs.push_back(std::move(mine));
+      inside[node.value] = static_cast<int>(j);
+    }
+    if (inputs->operands.size() + outputs > kMaxKernelOperands) return false;
+    for (size_t j = 0; j < group.size(); ++j) {
+      const Node& node = trace_.nodes[group[j]];
+      KernelInstruction instruction{node.op, node.layout->dtype, node.compute, {-1, -1, -1}};
+      for (size_t k = 0; k < refs[j].size() && k < 3; ++k)
+        instruction.operands[k] = static_cast<int16_t>(refs[j][k] >= 0 ? refs[j][k] : static_cast<int>(inputs->operands.size()) - 1 - refs[j][k]);
+      body->push_back(instruction);
+    }
+    return true;
+  }
+
+  void emit_group(const std::vector<int>& group, bool must) {
+    std::vector<int> outputs = outputs_of(group, must);
+    bool raises = false;
+    for (int index : group) raises = raises || trace_.nodes[index].may_raise;
+    if (outputs.empty() && !raises) return mark_done(group);
+    if (outputs.empty()) outputs.push_back(group.back());
+    const Node& first = trace_.nodes[group[0]];
+    Inputs inputs;
+    std::vector<KernelInstruction> body;
+    if (first.dynamic) return emit_dynamic(group, outputs);
+    if (!describe(group, outputs.size(), &inputs, &body)) {
+      size_t half = group.size() / 2;
+      emit_group({group.begin(), group.begin() + half}, false);
+      emit_group({group.begin() + half, group.end()}, must);
+      return;
+    }
+    KernelCall call;
+    Step step = make_step(StepKind::k_kernel);
+    std::vector<const Layout*> layouts;
+    add_inputs(inputs, &call, &step, &layouts);
+    call.spec.body = std::move(body);
+    bool flat = true;
+    for (const Layout* layout : layouts)
+      flat = flat && (layout == nullptr || layout->count == 1 || (layout->contiguous && same_space(layout, first.layout)));
+    for (int index : outputs) {
+      Node& node = trace_.nodes[index];
+      auto place = std::find(group.begin(), group.end(), index) - group.begin();
+      KernelOutput output;
+      output.value = static_cast<int16_t>(inputs.operands.size() + place);
+      output.dtype = node.layout->dtype;
+      call.spec.outputs.push_back(output);
+      call.operand_kinds.push_back(0);
+      layouts.push_back(node.layout);
+      step.list.push_back(node.value);
+      reserve(node);
+    }
+    set_space(&call, first.layout);
+    call.flat = flat;
+    call.count = first.layout->count;
+    if (flat) {
+      for (size_t i = 0; i < call.spec.inputs.size(); ++i)
+        if (layouts[i] != nullptr && layouts[i]->count == 1 && first.layout->count != 1) call.spec.inputs[i].access = Access::kUniform;
+    } else {
+      choose_accesses(&call.spec, shape_of(*first.layout), 0, layouts);
+    }
+    for (int index : group)
+      if (trace_.nodes[index].may_raise) step.on_fail = trace_.nodes[index].on_fail;
+    step.index = static_cast<int32_t>(plan_.kernels.size());
+    plan_.kernels.push_back(std::move(call));
+    steps_.push_back(std::move(step));
+    mark_done(group);
+  }
+
+  void emit_reduction(Node& node) {
+    // The chain that only feeds this reduction; what others need too is computed first.
+    std::vector<int> chain;
+    std::vector<ValueId> first;
+    Node& last = trace_.nodes[producer_[node.operands[0].value]];
+    std::vector<int> work{producer_[node.operands[0].value]};
+    for (size_t i = 0; i < work.size(); ++i) {
+      Node& each = trace_.nodes[work[i]];
+      bool joins = same_space(each.layout, last.layout);
+      if (!joins) {
+        first.push_back(each.value);
+        continue;
+      }
+      if (std::find(chain.begin(), chain.end(), work[i]) != chain.end()) continue;
+      chain.push_back(work[i]);
+      for (const NodeOperand& operand : each.operands)
+        if (is_pending(operand.value)) work.push_back(producer_[operand.value]);
+    }
+    std::sort(chain.begin(), chain.end());
+    // A value of the chain with another reader must exist: then the chain is not the reduction's alone.
+    bool shared = false;
+    for (int index : chain) {
+      ValueId value = trace_.nodes[index].value;
+      bool elsewhere = object_use_.count(value) != 0;
+      for (size_t n = 0; n < trace_.nodes.size() && !elsewhere; ++n) {
+        bool inside = std::find(chain.begin(), chain.end(), static_cast<int>(n)) != chain.end() || &trace_.nodes[n] == &node;
+        for (const NodeOperand& operand : trace_.nodes[n].operands) elsewhere = elsewhere || (!inside && operand.value == value && done_.count(static_cast<int>(n)) == 0);
+      }
+      shared = shared || elsewhere;
+    }
+    Inputs inputs;
+    std::vector<KernelInstruction> body;
+    if (shared || !describe(chain, 1, &inputs, &body)) {
+      object_use_[node.operands[0].value] = now_;
+      demand({node.operands[0].value});
+      body.clear();
+      inputs = Inputs{};
+      chain.clear();
+      inputs.find(node.operands[0], node.operands[0].dtype);
+    } else {
+      demand(first);
+      pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](int index) {
+        return std::find(chain.begin(), chain.end(), index) != chain.end();
+      }), pending_.end());
+    }
+    const Layout* space = node.operands[0].layout;
+    KernelCall call;
+    Step step = make_step(StepKind::k_kernel);
+    std::vector<const Layout*> layouts;
+    add_inputs(inputs, &call, &step, &layouts);
+    call.spec.body = std::move(body);
+    KernelOutput output;
+    output.value = static_cast<int16_t>(inputs.operands.size() + chain.size() - 1);
+    output.reduces = true;
+    output.reduction = node.op;
+    output.dtype = node.layout->dtype;
+    call.spec.outputs.push_back(output);
+    call.operand_kinds.push_back(0);
+    layouts.push_back(node.layout);
+    step.list.push_back(node.value);
+    reserve(node);
+    set_space(&call, space);
+    call.flat = false;
+    call.count = space->count;
+    call.reduced_dims = folded_dims(node.op, space->rank, node.attributes);
+    choose_accesses(&call.spec, shape_of(*space), call.reduced_dims, layouts);
+    step.index = static_cast<int32_t>(plan_.kernels.size());
+    plan_.kernels.push_back(std::move(call));
+    steps_.push_back(std::move(step));
+    mark_done(chain);
+    done_[static_cast<int>(&node - trace_.nodes.data())] = true;
+  }
+
+  void emit_dynamic(const std::vector<int>& group, const std::vector<int>& outputs) {
+    Group dynamic;
+    Step step = make_step(StepKind::k_group);
+    Inputs inputs;
+    std::vector<KernelInstruction> body;
+    describe(group, outputs.size(), &inputs, &body);
+    for (size_t i = 0; i < inputs.operands.size(); ++i) {
+      const NodeOperand& operand = *inputs.operands[i];
+      dynamic.inputs.push_back({operand.is_number, operand.dtype, Access::kContiguous});
+      step.list.push_back(operand_word(operand, operand.dtype, /*exact_kind=*/true));
+    }
+    for (size_t j = 0; j < group.size(); ++j) {
+      const Node& node = trace_.nodes[group[j]];
+      GroupNode each{node.op, node.layout->dtype, node.compute, {-1, -1, -1}, node.attributes};
+      std::copy(std::begin(body[j].operands), std::end(body[j].operands), each.operands);
+      dynamic.nodes.push_back(std::move(each));
+    }
+    step.dst = trace_.nodes[outputs[0]].value;
+    dynamic.outputs.push_back(static_cast<int16_t>(inputs.operands.size() + (std::find(group.begin(), group.end(), outputs[0]) - group.begin())));
+    step.on_fail = trace_.nodes[group[0]].on_fail;
+    step.index = static_cast<int32_t>(plan_.groups.size());
+    plan_.groups.push_back(std::move(dynamic));
+    steps_.push_back(std::move(step));
+    mark_done(group);
+  }
+
+  void mark_done(const std::vector<int>& group) {
+    for (int index : group) done_[index] = true;
+  }
+
+  void add_inputs(Inputs& inputs, KernelCall* call, Step* step, std::vector<const Layout*>* layouts) {
+    for (size_t i = 0; i < inputs.operands.size(); ++i) {
+      const NodeOperand& operand = *inputs.operands[i];
+      KernelInput input;
+      input.is_number = operand.is_number;
+      input.dtype = operand.is_number ? inputs.number_dtypes[i] : operand.dtype;
+      call->spec.inputs.push_back(input);
+      bool constant = operand.is_number && operand.value == kNoValue;
+      bool floating = info(input.dtype).kind == DTypeKind::kFloatingKind;
+      call->operand_kinds.push_back(constant ? (floating ? 2 : 1) : operand_kind(operand));
+      layouts->push_back(operand.is_number ? nullptr : operand.layout);
+      step->list.push_back(operand_word(operand, input.dtype, /*exact_kind=*/false));
+    }
+  }
+
+  // The value that holds an operand; constant numbers get a word, once each, in the form that kernels of dtype read.
+  ValueId operand_word(const NodeOperand& operand, DType dtype, bool exact_kind) {
+    if (operand.value != kNoValue) return operand.value;
+    bool source_floats = operand.dtype == DType::k_float64;
+    bool floats = exact_kind ? source_floats : info(dtype).kind == DTypeKind::kFloatingKind;
+    int64_t bits;
+    if (floats) {
+      double number = source_floats ? operand.f64 : static_cast<double>(operand.i64);
+      memcpy(&bits, &number, sizeof bits);
+    } else {
+      bits = source_floats ? static_cast<int64_t>(operand.f64) : operand.i64;
+    }
+    auto [place, fresh] = words_.try_emplace({floats, bits}, kNoValue);
+    if (fresh) {
+      Step step = make_step(floats ? StepKind::k_float_const : StepKind::k_int_const);
+      step.imm = bits;
+      step.dst = place->second = plan_.value_count++;
+      prologue_.push_back(std::move(step));
+    }
+    return place->second;
+  }
+
+  void reserve(const Node& node) {
+    Step step = make_step(StepKind::k_tensor_new);
+    step.dst = node.value;
+    step.constant = layout_constant(node.layout);
+    step.on_fail = trace_.entry_exit;
+    prologue_.push_back(std::move(step));
+  }
+  ConstantId layout_constant(const Layout* layout) {
+    std::string text = to_text(*layout);
+    for (size_t i = 0; i < plan_.constants.size(); ++i)
+      if (plan_.constants[i].kind == ConstantKind::kLayout && plan_.constants[i].text == text) return static_cast<ConstantId>(i);
+    plan_.constants.push_back({ConstantKind::kLayout, 0, 0, text});
+    return static_cast<ConstantId>(plan_.constants.size() - 1);
+  }
+  void set_space(KernelCall* call, const Layout* layout) {
+    Shape shape = shape_of(*layout);
+    set_contiguous_strides(&shape);
+    Layout* space = intern_layout(layout->dtype, shape);
+    call->space = to_text(*space);
+    release(space);
+  }
+
+  // ---- Owned objects --------------------------------------------------------------------------------------------------
+
+  static bool makes_object(StepKind kind) {
+    switch (kind) {
+      case StepKind::k_tensor_new:
+      case StepKind::k_group:
+      case StepKind::k_run_op:
+      case StepKind::k_run_call:
+      case StepKind::k_tensor_view:
+      case StepKind::k_box_int:
+      case StepKind::k_box_float:
+      case StepKind::k_box_bool:
+      case StepKind::k_build:
+      case StepKind::k_list_next: return true;
+      default: return false;
+    }
+  }
+
+  void assign_owned() {
+    std::vector<ValueId> owned;
+    std::unordered_map<ExitId, size_t> seen;
+    for (Step& step : plan_.steps) {
+      if (step.on_fail != kNoExit) {
+        auto [place, fresh] = seen.try_emplace(step.on_fail, owned.size());
+        if (!fresh && place->second != owned.size()) {  // one exit, two moments: it needs a second copy
+          plan_.exits.push_back(plan_.exits[step.on_fail]);
+          step.on_fail = static_cast<ExitId>(plan_.exits.size() - 1);
+          seen.emplace(step.on_fail, owned.size());
+        }
+        plan_.exits[step.on_fail].owned = owned;
+      }
+      if (makes_object(step.kind) && step.dst != kNoValue) owned.push_back(step.dst);
+    }
+    if (plan_.final_exit == kNoExit) return;
+    if (seen.count(plan_.final_exit) != 0) {
+      plan_.exits.push_back(plan_.exits[plan_.final_exit]);
+      plan_.final_exit = static_cast<ExitId>(plan_.exits.size() - 1);
+    }
+    plan_.exits[plan_.final_exit].owned = owned;
+  }
+
+  Trace& trace_;
+  Plan& plan_;
+  bool fuse_;
+  int now_ = 0;
+  std::vector<Step> prologue_, steps_;
+  std::vector<int> pending_;
+  std::unordered_map<ValueId, int> producer_, last_use_, object_use_;
+  std::unordered_map<int, bool> done_;
+  std::map<std::pair<bool, int64_t>, ValueId> words_;
+};
+
+}  // namespace
+
+std::string to_text(const Node& node) {
+  std::string text = "v" + std::to_string(node.value) + " = " + info(node.op).name + "(";
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const NodeOperand& operand = node.operands[i];
+    if (i > 0) text += ", ";
+    if (operand.value != kNoValue) text += "v" + std::to_string(operand.value);
+    else if (operand.dtype == DType::k_float64) text += std::to_string(operand.f64);
+    else text += std::to_string(operand.i64);
+  }
+  return text + ") " + to_text(*node.layout) + (node.dynamic ? " dynamic" : "");
+}
+
+void fuse(Trace* trace, bool fuse) { Fuser(trace, fuse).run(); }
+
+}  // namespace kintsugi

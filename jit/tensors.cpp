@@ -1,0 +1,484 @@
+// Tensor calls in the trace. What a call means comes from the runtime's table (parse_call and its kin), asked with stand-ins
+// that have a layout but no memory; here the meaning becomes graph nodes, views, writes, or a generic call.
+#include "jit/tracer_core.h"
+#include "runtime/frame.h"
+
+#include <opcode.h>  // NB_ADD and the like
+
+namespace kintsugi {
+
+// What parse_call sees of a value: the real object, a stand-in of the same layout, or today's value of a word.
+PyObject* Tracer::stand_in(Value* value, bool* has_words) {
+  value = force(value);
+  switch (value->kind) {
+    case ValueKind::kConstant: return value->object;
+    case ValueKind::kInt:
+    case ValueKind::kBool:
+    case ValueKind::kFloat: {
+      *has_words = true;
+      if (value->object == nullptr) {
+        Ref hint(value->kind == ValueKind::kFloat ? PyFloat_FromDouble(value->float_hint)
+                 : value->kind == ValueKind::kInt ? PyLong_FromLongLong(value->int_hint) : PyBool_FromLong(value->int_hint));
+        keep(hint.get());
+        value->object = hint.get();
+      }
+      return value->object;
+    }
+    case ValueKind::kTensor:
+      if (value->object == nullptr) {
+        Ref stand(make_stand_in(value->layout));
+        if (!stand) return nullptr;
+        keep(stand.get());
+        value->object = stand.get();
+      }
+      return value->object;
+    case ValueKind::kTuple:
+    case ValueKind::kList: {
+      std::vector<Value*>* items;
+      if (!list_items(value, &items)) return nullptr;
+      Ref sequence(value->kind == ValueKind::kTuple ? PyTuple_New(items->size()) : PyList_New(items->size()));
+      for (size_t i = 0; i < items->size(); ++i) {
+        PyObject* part = stand_in(item_at(value, i), has_words);
+        if (part == nullptr) return nullptr;
+        Py_INCREF(part);
+        if (value->kind == ValueKind::kTuple) PyTuple_SET_ITEM(sequence.get(), i, part);
+        else PyList_SET_ITEM(sequence.get(), i, part);
+      }
+      keep(sequence.get());
+      return sequence.get();
+    }
+    case ValueKind::kSlice: {
+      PyObject* parts[3];
+      for (int i = 0; i < 3; ++i)
+        if ((parts[i] = stand_in(value->items[i], has_words)) == nullptr) return nullptr;
+      Ref slice(PySlice_New(parts[0], parts[1], parts[2]));
+      keep(slice.get());
+      return slice.get();
+    }
+    default: return nullptr;
+  }
+}
+
+Value* Tracer::tensor_value(Layout* stolen, ValueId id, bool dynamic) {
+  Value* value = make(ValueKind::kTensor);
+  value->layout = keep_layout(stolen);
+  value->id = id;
+  value->dynamic = dynamic;
+  return value;
+}
+
+Value* Tracer::size_of(Value* tensor, int dim) {
+  if (!tensor->dynamic) return int_constant(tensor->layout->sizes[dim]);
+  Step& step = record(StepKind::k_size);
+  Value* value = make(ValueKind::kInt);
+  value->int_hint = tensor->layout->sizes[dim];
+  step.a = tensor->id;
+  step.imm = dim;
+  step.dst = value->id = new_value();
+  return value;
+}
+
+static bool any_dynamic(const std::vector<Value*>& arguments) {
+  for (Value* v : arguments) {
+    if (v->forwarded != nullptr) v = v->forwarded;
+    if (v->kind == ValueKind::kTensor && v->dynamic) return true;
+    if ((v->kind == ValueKind::kTuple || v->kind == ValueKind::kList) && any_dynamic(v->items)) return true;
+  }
+  return false;
+}
+
+// The callable itself, on objects, where only its result's layout is known (all of it, or dtype and rank).
+Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout, Value** out) {
+  std::vector<ValueId> objects;
+  for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
+  ConstantId called = constant_id(callable, Hold::kStrong);
+  ConstantId keywords = names == nullptr ? kNoConstant : constant_id(names, Hold::kStrong);
+  ExitId exit = exit_here(ExitKind::kRaise);
+  Step& step = record(StepKind::k_run_call);
+  step.constant = called;
+  step.imm = keywords;
+  step.list = std::move(objects);
+  step.on_fail = exit;
+  step.dst = new_value();
+  ++tensor_calls_;
+  if (layout != nullptr) {
+    retain(layout);
+    *out = tensor_value(layout, step.dst, false);
+  }
+  return Flow::kGo;
+}
+
+static bool is_division(Op op) { return op == Op::k_floor_divide || op == Op::k_remainder; }
+
+// A call's meaning becomes nodes and steps. `arguments` are what was parsed, in order (keywords last, as `names` says).
+Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments,
+                            PyObject* names, bool has_words, Value** out) {
+  bool dynamic = any_dynamic(arguments);
+  auto operand_value = [&](const CallOperand& operand) -> Value* {
+    if (operand.argument >= 0) return force(arguments[operand.argument]);
+    for (Value* v : arguments) {
+      v = force(v);
+      if (v->object == operand.object && !v->is_number()) return v;
+      if (v->kind != ValueKind::kTuple && v->kind != ValueKind::kList) continue;
+      std::vector<Value*>* items;
+      if (!list_items(v, &items)) continue;
+      for (size_t i = 0; i < items->size(); ++i)
+        if (item_at(v, i)->object == operand.object && !item_at(v, i)->is_number()) return item_at(v, i);
+    }
+    return nullptr;
+  };
+  // Operands of a node; false when a word went into something other than an operand (a size, a dim, a fill value).
+  std::vector<NodeOperand> operands;
+  int words_used = 0, words_given = 0;
+  for (Value* v : arguments) words_given += force(v)->is_number();
+  auto collect = [&]() -> bool {
+    for (const CallOperand& given : call.all_operands()) {
+      Value* v = operand_value(given);
+      NodeOperand operand;
+      if (v != nullptr && v->kind == ValueKind::kTensor) {
+        operand.value = v->id;
+        operand.dtype = v->layout->dtype;
+        operand.layout = v->layout;
+        operand.dynamic = v->dynamic;
+      } else if (v != nullptr && v->is_number()) {
+        ++words_used;
+        operand.is_number = true;
+        operand.value = v->id;
+        operand.dtype = v->kind == ValueKind::kFloat ? DType::k_float64
+                        : v->kind == ValueKind::kInt ? DType::k_int64 : DType::k_bool;
+      } else {
+        OperandValue number;
+        if (given.object == nullptr || !operand_of(given.object, &number) || !number.is_number) return PyErr_Clear(), false;
+        if (v == nullptr && has_words && given.argument < 0) return false;  // by keyword: might be a word's hint
+        operand.is_number = true;
+        operand.dtype = number.number_dtype;
+        operand.i64 = number.number.i64;
+        operand.f64 = number.number_dtype == DType::k_float64 ? number.number.f64 : 0;
+      }
+      operands.push_back(operand);
+    }
+    return !has_words || words_used == words_given;
+  };
+  auto node_of = [&](Op op, const Attributes& attributes, Value** result) -> bool {
+    std::vector<Operand> facts;
+    for (const NodeOperand& operand : operands) {
+      Operand fact;
+      fact.is_number = operand.is_number;
+      fact.dtype = operand.dtype;
+      if (!operand.is_number) fact.shape = shape_of(*operand.layout);
+      facts.push_back(fact);
+    }
+    Result inferred;
+    OpError error;
+    if (!infer(op, facts, attributes, &inferred, &error)) return false;
+    Node node;
+    node.op = op;
+    node.attributes = attributes;
+    node.operands = operands;
+    node.compute = inferred.compute;
+    node.dynamic = dynamic;
+    node.layout = keep_layout(intern_layout(inferred.dtype, inferred.shape));
+    bool integers = info(inferred.compute).kind != DTypeKind::kFloatingKind;
+    node.may_raise = is_division(op) && integers;
+    if (node.may_raise) node.on_fail = exit_here(ExitKind::kStep);
+    node.value = new_value();
+    retain(node.layout);
+    *result = tensor_value(node.layout, node.value, dynamic);
+    (*result)->node = static_cast<int32_t>(trace_.nodes.size());
+    trace_.records.push_back({(*result)->node, {}});
+    trace_.nodes.push_back(std::move(node));
+    return true;
+  };
+
+  switch (call.kind) {
+    case CallKind::kOp: {
+      bool random = call.op == Op::k_rand || call.op == Op::k_randn;
+      if (!random && collect() && node_of(call.op, call.attributes, out)) return Flow::kGo;
+      // Sizes or fill values known only at run time, and draws: the call itself runs; its result's dtype and rank are known.
+      if (callable == nullptr) return stop(BreakReason::k_tensor_call, "operands that are known only at run time");
+      std::vector<Operand> facts;
+      for (const NodeOperand& operand : operands) {
+        Operand fact{operand.is_number, operand.dtype, {}};
+        if (!operand.is_number) fact.shape = shape_of(*operand.layout);
+        facts.push_back(fact);
+      }
+      Result inferred;
+      OpError error;
+      if (facts.size() != call.all_operands().size() || !infer(call.op, facts, call.attributes, &inferred, &error))
+        return stop(BreakReason::k_tensor_call, "operands that are known only at run time");
+      Layout* layout = keep_layout(intern_layout(inferred.dtype, inferred.shape));
+      Flow flow = tensor_run(callable, arguments, names, layout, out);
+      (*out)->dynamic = dynamic || has_words;
+      return flow;
+    }
+    case CallKind::kInPlace: {
+      Value* target = nullptr;
+      for (Value* v : arguments)
+        if (force(v)->object == call.target) { target = force(v); break; }
+      if (target == nullptr) return stop(BreakReason::k_tensor_call, "the target of an in-place call");
+      *out = target;
+      bool whole = target->layout->rank == call.shape.rank && call.offset == 0;
+      for (int d = 0; whole && d < call.shape.rank; ++d)
+        whole = target->layout->sizes[d] == call.shape.sizes[d] && target->layout->strides[d] == call.shape.strides[d];
+      Value* value = nullptr;
+      bool plain = !dynamic && (whole || !has_words) && !target->layout->overlaps_itself;
+      if (plain && call.op == Op::kCount) {
+        value = operand_value(call.operands[0]);
+        plain = value != nullptr && value->kind == ValueKind::kTensor && value->node >= 0;
+      } else if (plain) {
+        plain = collect() && node_of(call.op, call.attributes, &value);
+      }
+      if (!plain) {
+        if (callable == nullptr) return stop(BreakReason::k_tensor_call, "an in-place call on dynamic sizes");
+        Value* ignored = nullptr;
+        return tensor_run(callable, arguments, names, nullptr, &ignored);
+      }
+      ValueId part = target->id;
+      if (!whole) {
+        Layout* layout = keep_layout(intern_layout(target->layout->dtype, call.shape));
+        ConstantId constant = layout_constant(layout);
+        ExitId exit = exit_here(ExitKind::kRaise);
+        Step& view = record(StepKind::k_tensor_view);
+        view.a = target->id;
+        view.constant = constant;
+        view.imm = call.offset;
+        view.on_fail = exit;
+        part = view.dst = new_value();
+      }
+      ExitId exit = exit_here(ExitKind::kRaise);
+      Step& write = record(StepKind::k_write);
+      write.a = part;
+      write.b = value->id;
+      write.on_fail = exit;
+      ++tensor_calls_;
+      return Flow::kGo;
+    }
+    case CallKind::kView: {
+      Value* base = operand_value(call.operands[0]);
+      if (base == nullptr) return stop(BreakReason::k_tensor_call, "the base of a view");
+      Layout* layout = keep_layout(intern_layout(base->layout->dtype, call.shape));
+      if (dynamic || has_words || call.copies) {
+        if (callable == nullptr) return stop(BreakReason::k_tensor_call, "a view of dynamic sizes");
+        Flow flow = tensor_run(callable, arguments, names, layout, out);
+        (*out)->dynamic = dynamic || has_words;
+        return flow;
+      }
+      ConstantId constant = layout_constant(layout);
+      ExitId exit = exit_here(ExitKind::kRaise);
+      Step& view = record(StepKind::k_tensor_view);
+      view.a = base->id;
+      view.constant = constant;
+      view.imm = call.offset;
+      view.on_fail = exit;
+      view.dst = new_value();
+      retain(layout);
+      *out = tensor_value(layout, view.dst, false);
+      ++tensor_calls_;
+      return Flow::kGo;
+    }
+    case CallKind::kIdentity: {
+      Value* same = operand_value(call.operands[0]);
+      bool by_layout = call.arguments.row != nullptr && std::string(call.arguments.row->name) == "contiguous";
+      if (same == nullptr || has_words || (dynamic && by_layout)) return stop(BreakReason::k_tensor_call, "an identity of dynamic sizes");
+      *out = same;
+      return Flow::kGo;
+    }
+    case CallKind::kMetadata: {
+      if (dynamic || has_words) return stop(BreakReason::k_tensor_call, "a fact about dynamic sizes");
+      Ref answer(execute(call));
+      if (!answer) return stop(BreakReason::k_tensor_call);
+      *out = constant(answer.get());
+      return Flow::kGo;
+    }
+    case CallKind::kScalarRead: return stop(BreakReason::k_item, call.arguments.row != nullptr ? call.arguments.row->name : "");
+    case CallKind::kOther: return stop(BreakReason::k_method, call.arguments.row != nullptr ? call.arguments.row->name : "");
+  }
+  return stop(BreakReason::k_tensor_call);
+}
+
+// kt.tensor of nested lists of numbers: shape by nesting, dtype by kind.
+static bool nested_numbers(Tracer& t, Value* value, int depth, Shape* shape, int* kind) {
+  value = t.force(value);
+  std::vector<Value*>* items;
+  if (value->is_number() || (value->is_constant() && (PyFloat_CheckExact(value->object) || PyLong_CheckExact(value->object) || PyBool_Check(value->object)))) {
+    if (shape->rank != depth) return false;
+    bool floating = value->kind == ValueKind::kFloat || (value->is_constant() && PyFloat_CheckExact(value->object));
+    bool boolean = value->kind == ValueKind::kBool || (value->is_constant() && PyBool_Check(value->object));
+    *kind = std::max(*kind, floating ? 2 : boolean ? 0 : 1);
+    return true;
+  }
+  if (depth >= 2 || !t.list_items(value, &items) || items->empty() || items->size() > 64) return false;
+  int64_t size = static_cast<int64_t>(items->size());
+  if (shape->rank == depth) shape->sizes[shape->rank++] = size;
+  if (shape->sizes[depth] != size) return false;
+  int ranks = shape->rank;
+  for (int64_t i = 0; i < size; ++i) {
+    Value* item = t.item_at(value, i);
+    if (i == 0) {
+      // The first item may deepen the shape; the others must match it.
+      if (!nested_numbers(t, item, depth + 1, shape, kind)) return false;
+      ranks = shape->rank;
+    } else if (!nested_numbers(t, item, depth + 1, shape, kind) || shape->rank != ranks) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& given, PyObject* names, Value** out) {
+  std::vector<Value*> arguments;
+  for (Value* value : given) arguments.push_back(force(value));
+  size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  PyObject* callable = called_;
+  std::string name = row->name;
+  if (name == "tensor" && arguments.size() == 1 && keywords == 0) {
+    Shape shape;
+    int kind = 0;
+    if (!nested_numbers(*this, arguments[0], 0, &shape, &kind)) return stop(BreakReason::k_method, "tensor of this data");
+    set_contiguous_strides(&shape);
+    Layout* layout = keep_layout(intern_layout(kind == 2 ? DType::k_float32 : kind == 1 ? DType::k_int64 : DType::k_bool, shape));
+    return tensor_run(callable, arguments, names, layout, out);
+  }
+  bool has_words = false;
+  std::vector<PyObject*> objects;
+  for (Value* value : arguments) {
+    PyObject* object = stand_in(value, &has_words);
+    if (object == nullptr) return stop(BreakReason::k_tensor_call, "an argument that is not modelled");
+    objects.push_back(object);
+  }
+  Value* self = arguments.empty() ? nullptr : arguments[0];
+  if (self != nullptr && self->kind == ValueKind::kTensor && self->dynamic && keywords == 0) {
+    int rank = self->layout->rank;
+    if (name == "size" && arguments.size() == 2 && arguments[1]->is_constant() && PyLong_Check(arguments[1]->object)) {
+      int64_t dim = PyLong_AsLongLong(arguments[1]->object);
+      if (dim < 0) dim += rank;
+      if (dim < 0 || dim >= rank) return stop(BreakReason::k_raises, "size");
+      *out = size_of(self, static_cast<int>(dim));
+      return Flow::kGo;
+    }
+    if (name == "dim") {
+      *out = int_constant(rank);
+      return Flow::kGo;
+    }
+    if (name == "numel") {
+      *out = int_constant(1);
+      for (int d = 0; d < rank; ++d) {
+        Value* product = nullptr;
+        if (Flow flow = binary(NB_MULTIPLY, *out, size_of(self, d), &product); flow != Flow::kGo) return flow;
+        *out = product;
+      }
+      return Flow::kGo;
+    }
+    if (name == "squeeze") return stop(BreakReason::k_tensor_call, "squeeze of dynamic sizes");
+  }
+  ParsedCall call;
+  if (!parse_call(*row, objects.data(), objects.size() - keywords, names, &call)) return stop(BreakReason::k_tensor_call, name);
+  return tensor_meaning(call, callable, arguments, names, has_words, out);
+}
+
+static PyObject* tensor_slot(const char* name) {  // a slot wrapper of Tensor, "__getitem__"
+  Ref text(PyUnicode_InternFromString(name));
+  return _PyType_Lookup(&TensorType, text.get());
+}
+
+Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out) {
+  bool has_words = false;
+  PyObject* a = stand_in(left, &has_words);
+  PyObject* b = stand_in(right, &has_words);
+  ParsedCall call;
+  if (a == nullptr || b == nullptr || !parse_binary(operation, a, b, &call))
+    return stop(BreakReason::k_tensor_call, "operator");
+  static const char* const kInPlace[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imul__", "__imod__",
+                                         "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__"};
+  PyObject* callable = operation >= NB_INPLACE_ADD ? tensor_slot(kInPlace[operation - NB_INPLACE_ADD]) : nullptr;
+  return tensor_meaning(call, callable, {left, right}, nullptr, has_words, out);
+}
+
+Flow Tracer::tensor_compare(int operation, Value* left, Value* right, Value** out) {
+  bool has_words = false;
+  PyObject* a = stand_in(left, &has_words);
+  PyObject* b = stand_in(right, &has_words);
+  ParsedCall call;
+  if (a == nullptr || b == nullptr || !parse_compare(operation, a, b, &call)) return stop(BreakReason::k_tensor_call, "comparison");
+  return tensor_meaning(call, nullptr, {left, right}, nullptr, has_words, out);
+}
+
+Flow Tracer::tensor_unary(Unary operation, Value* operand, Value** out) {
+  bool has_words = false;
+  PyObject* a = stand_in(operand, &has_words);
+  ParsedCall call;
+  if (a == nullptr || !parse_unary(operation, a, &call)) return stop(BreakReason::k_tensor_call, "unary operator");
+  return tensor_meaning(call, nullptr, {operand}, nullptr, has_words, out);
+}
+
+Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
+  bool has_words = false;
+  PyObject* a = stand_in(tensor, &has_words);
+  PyObject* b = stand_in(key, &has_words);
+  ParsedCall call;
+  if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call)) return stop(BreakReason::k_tensor_call, "index");
+  return tensor_meaning(call, tensor_slot("__getitem__"), {tensor, key}, nullptr, has_words, out);
+}
+
+Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
+  bool has_words = false;
+  PyObject* a = stand_in(tensor, &has_words);
+  PyObject* b = stand_in(key, &has_words);
+  PyObject* c = stand_in(value, &has_words);
+  ParsedCall call;
+  if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call))
+    return stop(BreakReason::k_tensor_call, "item assignment");
+  Value* ignored = nullptr;
+  return tensor_meaning(call, tensor_slot("__setitem__"), {tensor, key, value}, nullptr, has_words, &ignored);
+}
+
+Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
+  PyObject* attribute = _PyType_Lookup(&TensorType, name);
+  if (attribute == nullptr) {
+    // Tensors have a dict of their own: only one that is empty is modelled.
+    return stop(BreakReason::k_attribute, "an attribute that tensors do not have");
+  }
+  const FunctionRow* row = find_row(attribute);
+  if (row == nullptr) return stop(BreakReason::k_attribute, "an attribute of a tensor");
+  if (Py_TYPE(attribute) == &PyMethodDescr_Type) {
+    *out = make(ValueKind::kMethod);
+    (*out)->items = {constant(attribute), tensor};
+    return Flow::kGo;
+  }
+  std::string text = row->name;
+  if (tensor->dynamic && text == "shape") {
+    std::vector<Value*> sizes;
+    for (int d = 0; d < tensor->layout->rank; ++d) sizes.push_back(size_of(tensor, d));
+    bool ignored = false;
+    Ref shape(PyObject_GetAttr(stand_in(tensor, &ignored), name));
+    if (!shape) return stop(BreakReason::k_tensor_call, text);
+    *out = tuple_of(std::move(sizes));
+    (*out)->type = Py_TYPE(shape.get());
+    return Flow::kGo;
+  }
+  if (tensor->dynamic && (text == "nbytes" || text == "T")) return stop(BreakReason::k_tensor_call, text);
+  bool has_words = false;
+  PyObject* object = stand_in(tensor, &has_words);
+  ParsedCall call;
+  if (object == nullptr || !parse_call(*row, &object, 1, nullptr, &call)) return stop(BreakReason::k_tensor_call, text);
+  if (call.kind == CallKind::kMetadata) {
+    Ref answer(execute(call));
+    if (!answer) return stop(BreakReason::k_tensor_call, text);
+    *out = constant(answer.get());
+    return Flow::kGo;
+  }
+  return tensor_meaning(call, nullptr, {tensor}, nullptr, has_words, out);
+}
+
+Flow Tracer::tensor_iterate(Value* tensor, std::vector<Value*>* items) {
+  if (tensor->dynamic || tensor->layout->rank == 0 || tensor->layout->sizes[0] > 64)
+    return stop(BreakReason::k_iteration, "iterating a tensor");
+  for (int64_t i = 0; i < tensor->layout->sizes[0]; ++i) {
+    Value* item = nullptr;
+    if (Flow flow = tensor_get_item(tensor, int_constant(i), &item); flow != Flow::kGo) return flow;
+    items->push_back(item);
+  }
+  return Flow::kGo;
+}
+
+}  // namespace kintsugi
