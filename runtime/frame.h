@@ -1,6 +1,7 @@
-// The door: every access to the interpreter frame, the thread state, dict keys, instances and functions that CPython does
-// not promise to keep. Version tests and internal headers are here and nowhere else. A version that nobody reviewed stops
-// the build: read its pycore_frame.h, pycore_dict.h and ceval.c, add what differs, and extend the test below.
+// The door: every access to the interpreter frame, the thread state, dict keys, instances and functions that CPython
+// does not promise to keep. Version tests and internal headers are here and nowhere else. A version that nobody
+// reviewed stops the build: read its pycore_frame.h, pycore_dict.h and ceval.c, add what differs, and extend the test
+// below.
 #pragma once
 #include "runtime/python.h"
 
@@ -70,7 +71,9 @@ inline bool enter_call(PyThreadState* thread) {  // false: RecursionError is set
   return false;  // the check has given the unit back
 }
 inline void leave_call(PyThreadState* thread) { ++thread->recursion_remaining; }
-inline void enter_again(PyThreadState* thread) { --thread->recursion_remaining; }  // what leave_call has just given back
+inline void enter_again(PyThreadState* thread) {
+  --thread->recursion_remaining;
+}  // what leave_call has just given back
 
 // The exception being handled: the object that `raise` alone would raise again, or null.
 inline PyObject* handled_exception(PyThreadState* thread) {
@@ -78,7 +81,8 @@ inline PyObject* handled_exception(PyThreadState* thread) {
   return value == Py_None ? nullptr : value;
 }
 
-// Automatic garbage collection: it runs finalisers, so any Python code, wherever an object is made. Answers what it was.
+// Automatic garbage collection: it runs finalisers, so any Python code, wherever an object is made. Answers what it
+// was.
 inline bool set_collector(PyThreadState* thread, bool on) {
   return std::exchange(thread->interp->gc.enabled, on ? 1 : 0) != 0;
 }
@@ -101,7 +105,8 @@ inline StackBounds find_stack_bounds() {
 }
 inline size_t c_stack_left() {
   [[gnu::tls_model("initial-exec")]] static thread_local StackBounds bounds;
-  if (bounds.high == 0) [[unlikely]] bounds = find_stack_bounds();
+  if (bounds.high == 0) [[unlikely]]
+    bounds = find_stack_bounds();
   uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   if (here < bounds.low || here >= bounds.high) return SIZE_MAX;  // a coroutine library's stack: nothing is known
   return here - bounds.low;
@@ -117,7 +122,9 @@ inline void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) 
   _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
 }
 
-inline PyObject* import_function(PyThreadState* thread) { return thread->interp->import_func; }  // the one __import__ had
+inline PyObject* import_function(PyThreadState* thread) {
+  return thread->interp->import_func;
+}  // the one __import__ had
 
 // ---- The frame -----------------------------------------------------------------------------------------------------
 //   localsplus: | parameters, locals | cells | free variables | value stack ...
@@ -142,7 +149,9 @@ inline int value_count(const Frame* frame) { return frame->stacktop; }
 // prev_instr is the unit before the next instruction; while an instruction runs, that is the instruction itself.
 inline void set_running(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
 inline void set_next(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
-inline int running_unit(const Frame* frame) { return static_cast<int>(frame->prev_instr - _PyCode_CODE(frame->f_code)); }
+inline int running_unit(const Frame* frame) {
+  return static_cast<int>(frame->prev_instr - _PyCode_CODE(frame->f_code));
+}
 
 // ---- Code ----------------------------------------------------------------------------------------------------------
 
@@ -242,7 +251,8 @@ inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_
     const char* base = reinterpret_cast<const char*>(keys);
     const void* value = DK_IS_UNICODE(keys) ? static_cast<const void*>(&DK_UNICODE_ENTRIES(keys)[i].me_value)
                                             : static_cast<const void*>(&DK_ENTRIES(keys)[i].me_value);
-    ptrdiff_t offset = in_values ? i * static_cast<ptrdiff_t>(sizeof(PyObject*)) : static_cast<const char*>(value) - base;
+    ptrdiff_t offset =
+        in_values ? i * static_cast<ptrdiff_t>(sizeof(PyObject*)) : static_cast<const char*>(value) - base;
     return {keys, static_cast<int32_t>(i), static_cast<int32_t>(offset), in_values};
   }
   return {};
@@ -258,12 +268,13 @@ inline ValuePlace find_in_instance(PyObject* object, PyObject* name) {  // inlin
   return find_key(keys, name, /*in_values=*/true);
 }
 inline PyObject* value_at(const ValuePlace& place, const PyDictValues* values) {  // borrowed; null when unset
-  const char* base = place.in_values ? reinterpret_cast<const char*>(values) : reinterpret_cast<const char*>(place.keys);
+  const char* base =
+      place.in_values ? reinterpret_cast<const char*>(values) : reinterpret_cast<const char*>(place.keys);
   return *reinterpret_cast<PyObject* const*>(base + place.entry_offset);
 }
 
-// What native guards read of a dict, as byte offsets. Two keys objects of the same geometry (size, width of an index, kind of
-// entries) have their entries at the same places.
+// What native guards read of a dict, as byte offsets. Two keys objects of the same geometry (size, width of an index,
+// kind of entries) have their entries at the same places.
 inline constexpr int kDictUsedOffset = offsetof(PyDictObject, ma_used);
 inline constexpr int kDictVersionOffset = offsetof(PyDictObject, ma_version_tag);
 inline constexpr int kDictKeysOffset = offsetof(PyDictObject, ma_keys);
@@ -275,7 +286,8 @@ inline bool has_only_str_keys(PyObject* dict) { return DK_IS_UNICODE(keys_of(dic
 inline uint64_t version_of_dict(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 inline Py_ssize_t entry_count_of(const PyDictKeysObject* keys) { return keys->dk_nentries; }
 
-// The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is none.
+// The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is
+// none.
 struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
   PyObject ob_base;
   Py_ssize_t index;

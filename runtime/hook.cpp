@@ -9,13 +9,13 @@ namespace kintsugi {
 static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag);
 
 // ---- The word ------------------------------------------------------------------------------------------------------
-// CPython has one hook pointer per interpreter. Capture is counted: the pointer is set while any thread captures. A hook
-// that somebody put over ours calls us in turn; we never go over it again, and when it leaves and puts us back while
-// nobody captures, `evaluate` takes itself out. All of this is under the interpreter's lock.
+// CPython has one hook pointer per interpreter. Capture is counted: the pointer is set while any thread captures. A
+// hook that somebody put over ours calls us in turn; we never go over it again, and when it leaves and puts us back
+// while nobody captures, `evaluate` takes itself out. All of this is under the interpreter's lock.
 
-static PyInterpreterState* home;           // whose frames we take
+static PyInterpreterState* home;                    // whose frames we take
 static Evaluator below = _PyEval_EvalFrameDefault;  // who evaluates what we do not take
-static Evaluator over_us = nullptr;        // a hook that was put over ours
+static Evaluator over_us = nullptr;                 // a hook that was put over ours
 static int capturing_threads = 0;
 static Capture default_capture = {};
 [[gnu::tls_model("initial-exec")]] static thread_local const Capture* capturing = nullptr;
@@ -56,8 +56,8 @@ CaptureScope::CaptureScope(const Capture* capture) : before_(capturing) { switch
 CaptureScope::~CaptureScope() { switch_capture(before_); }
 
 // ---- One-shot ------------------------------------------------------------------------------------------------------
-// Between arming and the frame only argument binding runs. With automatic collection held off and plain keyword names it
-// runs no Python code, so the lock stays with us and no other thread sees the state below or the pointer.
+// Between arming and the frame only argument binding runs. With automatic collection held off and plain keyword names
+// it runs no Python code, so the lock stays with us and no other thread sees the state below or the pointer.
 
 struct OneShot {
   PyFunctionObject* function;
@@ -122,7 +122,8 @@ static Ref function_with_code(PyFunctionObject* function, PyCodeObject* code) {
   Ref made(PyFunction_New(reinterpret_cast<PyObject*>(code), globals_of(function)));
   if (made && code->co_nfreevars > 0) {
     KN_CHECK(closure_of(function) != nullptr && PyTuple_GET_SIZE(closure_of(function)) == code->co_nfreevars);
-    furnish(reinterpret_cast<PyFunctionObject*>(made.get()), nullptr, nullptr, nullptr, Py_NewRef(closure_of(function)));
+    furnish(reinterpret_cast<PyFunctionObject*>(made.get()), nullptr, nullptr, nullptr,
+            Py_NewRef(closure_of(function)));
   }
   return made;
 }
@@ -143,14 +144,15 @@ PyObject* call_with_placeholders(PyFunctionObject* function, PyCodeObject* code,
   }
   Ref kwnames;
   if (code->co_kwonlyargcount > 0) {
-    kwnames = Ref(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
-                                   code->co_argcount + code->co_kwonlyargcount));
+    kwnames =
+        Ref(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
     if (!kwnames) return nullptr;
   }
   static std::vector<PyObject*> nones;
   size_t wanted = static_cast<size_t>(code->co_argcount + code->co_kwonlyargcount);
   if (nones.size() < wanted) nones.resize(wanted, Py_None);
-  return call_armed(function, nones.data(), static_cast<size_t>(code->co_argcount), kwnames.get(), thread, taken, context);
+  return call_armed(function, nones.data(), static_cast<size_t>(code->co_argcount), kwnames.get(), thread, taken,
+                    context);
 }
 
 // ---- The hook ------------------------------------------------------------------------------------------------------
@@ -166,8 +168,9 @@ static PyObject* run_taken(PyThreadState* thread, Frame* frame, FrameTaken taken
   return result;
 }
 
-// With the hook pointer set every Python call uses the C stack; without it, none does. So when the stack runs short this
-// thread stops capturing inside this frame. Where another thread keeps the pointer set, half of the reserve is the end.
+// With the hook pointer set every Python call uses the C stack; without it, none does. So when the stack runs short
+// this thread stops capturing inside this frame. Where another thread keeps the pointer set, half of the reserve is the
+// end.
 static PyObject* evaluate_aside(PyThreadState* thread, Frame* frame, int throwflag) {
   if (c_stack_left() < kStackReserve / 2 && throwflag == 0) {
     PyErr_SetString(PyExc_RecursionError, kTooDeep);
@@ -190,10 +193,12 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
     if (thread->interp == home && evaluator_of(home) == evaluate) set_evaluator(home, below);
     return below(thread, frame, throwflag);
   }
-  if (c_stack_left() < kStackReserve) [[unlikely]] return evaluate_aside(thread, frame, throwflag);
+  if (c_stack_left() < kStackReserve) [[unlikely]]
+    return evaluate_aside(thread, frame, throwflag);
   const Capture* capture = capturing;
-  if (capture != nullptr && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) && is_fresh(frame) &&
-      !is_of_generator(frame) && !is_traced(thread) && capture->wants != nullptr && capture->wants(code_of(frame)))
+  if (capture != nullptr && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) &&
+      is_fresh(frame) && !is_of_generator(frame) && !is_traced(thread) && capture->wants != nullptr &&
+      capture->wants(code_of(frame)))
     return run_taken(thread, frame, capture->taken, capture->context);
   return below(thread, frame, throwflag);
 }

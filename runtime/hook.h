@@ -8,8 +8,8 @@
 
 namespace kintsugi {
 
-// Runs a taken frame and answers what it returns: a new reference, or null with an exception set. The frame is linked as
-// the thread's current one and counted against the recursion limit until this returns. Must not throw.
+// Runs a taken frame and answers what it returns: a new reference, or null with an exception set. The frame is linked
+// as the thread's current one and counted against the recursion limit until this returns. Must not throw.
 using FrameTaken = PyObject* (*)(void* context, PyThreadState* thread, Frame* frame);
 
 // Once, at import, with the interpreter whose frames are taken. Threads of other interpreters are left alone.
@@ -19,9 +19,9 @@ bool can_take_frames(PyThreadState* thread);
 // True with RecursionError set when the C stack is nearly used up: the caller returns null.
 bool c_stack_is_short();
 
-// Calls `function` so that its frame, arguments bound, goes to `taken`. The frame has run nothing yet. Where frames cannot
-// be taken (another interpreter, a generator, keyword names that are not plain strings) the function is called plainly:
-// `taken` never ran then. A call that does not bind raises Python's own TypeError.
+// Calls `function` so that its frame, arguments bound, goes to `taken`. The frame has run nothing yet. Where frames
+// cannot be taken (another interpreter, a generator, keyword names that are not plain strings) the function is called
+// plainly: `taken` never ran then. A call that does not bind raises Python's own TypeError.
 PyObject* call_with_frame(PyFunctionObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames,
                           FrameTaken taken, void* context);
 

@@ -1,5 +1,5 @@
-// Python.h, and who owns a reference: Ref owns one, Borrowed does not. Every file that speaks to CPython's public API starts
-// here; the private API is behind frame.h.
+// Python.h, and who owns a reference: Ref owns one, Borrowed does not. Every file that speaks to CPython's public API
+// starts here; the private API is behind frame.h.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -44,8 +44,8 @@ int opcode_unit(PyCodeObject* code, int offset) {
 }
 
 // ---- Tracing that begins in the middle -----------------------------------------------------------------------------
-// Delivering an exception enters the evaluator the way generator.throw does, and that tells a tracer and a profiler of a
-// call which has long begun. Both are kept from that one event.
+// Delivering an exception enters the evaluator the way generator.throw does, and that tells a tracer and a profiler of
+// a call which has long begun. Both are kept from that one event.
 
 struct Watchers {
   PyThreadState* thread = nullptr;
@@ -74,7 +74,8 @@ static void unmute(PyThreadState* thread) {  // for events that never came
 // ---- The three ends ------------------------------------------------------------------------------------------------
 
 // Until here the frame says that it holds its locals only, so that however it ends CPython's caller clears those and no
-// garbage. The evaluator wants to know of the stack; it links the frame and counts the call itself, and leaves it empty. The frame is linked again after, since the hook unlinks what it linked.
+// garbage. The evaluator wants to know of the stack; it links the frame and counts the call itself, and leaves it
+// empty. The frame is linked again after, since the hook unlinks what it linked.
 static PyObject* evaluate_rest(Activation& activation, bool throwing) {
   KN_CHECK(activation.frame != nullptr);
   KN_CHECK((PyErr_Occurred() != nullptr) == throwing);

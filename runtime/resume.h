@@ -1,5 +1,5 @@
-// Activations, and giving a frame back to CPython in the middle of its function. Slots, stack and position are written into
-// the frame that CPython made, and its default evaluator goes on from there. Offsets are code units (byte offset / 2).
+// Activations, and giving a frame back to CPython in the middle of its function. Slots, stack and position are written
+// into the frame that CPython made, and its default evaluator goes on from there. Offsets are code units: bytes / 2.
 // Used by call.cpp and step.cpp; knows nothing of segments.
 #pragma once
 #include <exception>
@@ -9,8 +9,8 @@
 namespace kintsugi {
 
 // A daemon thread that wants the lock while the interpreter ends is ended by CPython (pthread_exit) in the middle of
-// whatever it called. C++ frames must not be torn down by that: they would drop references without the lock. Calls that may
-// run Python code go through this near to the call; such a thread then sleeps until the process is gone.
+// whatever it called. C++ frames must not be torn down by that: they would drop references without the lock. Calls that
+// may run Python code go through this near to the call; such a thread then sleeps until the process is gone.
 [[noreturn]] void sleep_for_ever();
 template <class Call>
 auto calling_python(Call&& call) {
@@ -23,8 +23,8 @@ auto calling_python(Call&& call) {
   }
 }
 
-// One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null for
-// unbound locals and for the NULL that calls leave on the stack; words above `depth` are garbage. There is room for
+// One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null
+// for unbound locals and for the NULL that calls leave on the stack; words above `depth` are garbage. There is room for
 // co_nlocalsplus + co_stacksize words.
 struct Activation {
   PyFunctionObject* function = nullptr;  // borrowed from the caller or the frame
@@ -43,7 +43,8 @@ Activation adopt(PyThreadState* thread, Frame* frame);
 // Gives a frameless activation its frame: every slot moves there, what the frame held (placeholders) is dropped.
 void move_into_frame(Activation& activation, Frame* frame);
 
-// Makes a slot hold `owned` (or nothing); what it held goes last, since dropping it may run code that looks at the frame.
+// Makes a slot hold `owned` (or nothing); what it held goes last, since dropping it may run code that looks at the
+// frame.
 inline void store_slot(Activation& activation, int slot, PyObject* owned) {
   PyObject* old = std::exchange(activation.slots[slot], owned);
   Py_XDECREF(old);
@@ -70,11 +71,11 @@ inline void unlink(Activation& activation) { set_current_frame(activation.thread
 //
 // The default evaluator runs the rest, beginning with the instruction at `offset`. No exception may be pending.
 PyObject* hand_over(Activation& activation, int offset);
-// The pending exception is delivered at the instruction at `offset`: the function's own handlers, `with` and `finally` run,
-// the traceback gets its entry, and the evaluator runs the rest.
+// The pending exception is delivered at the instruction at `offset`: the function's own handlers, `with` and `finally`
+// run, the traceback gets its entry, and the evaluator runs the rest.
 PyObject* raise_at(Activation& activation, int offset);
-// The function is done: `result` is its value, or null with an exception that has its traceback already (passed through).
-// The value stack is dropped; CPython drops the locals.
+// The function is done: `result` is its value, or null with an exception that has its traceback already (passed
+// through). The value stack is dropped; CPython drops the locals.
 PyObject* finish(Activation& activation, PyObject* result);
 
 }  // namespace kintsugi

@@ -214,8 +214,8 @@ static StepResult dict_update(const Machine& m) {
   return consume(m, 1, status);
 }
 
-// Items of `iterable` into stack places `values[0 .. before + after]`, first item last as on the stack. `after` negative:
-// exactly `before` items; else a list of what lies between takes the place in the middle.
+// Items of `iterable` into stack places `values[0 .. before + after]`, first item last as on the stack. `after`
+// negative: exactly `before` items; else a list of what lies between takes the place in the middle.
 static bool unpack(PyObject* iterable, int before, int after, PyObject** values) {
   PyObject* iterator = PyObject_GetIter(iterable);
   if (iterator == nullptr) {
@@ -390,8 +390,8 @@ static StepResult perform(Machine& m, int opcode) {
     case BUILD_CONST_KEY_MAP: return build_const_key_map(m);
     case BUILD_STRING: return replace(m, m.argument, _PyUnicode_JoinArray(names.empty, m.top(m.argument), m.argument));
     case BUILD_SLICE:
-      return replace(m, m.argument, PySlice_New(m.top(m.argument)[0], m.top(m.argument)[1],
-                                                m.argument == 3 ? m.peek() : nullptr));
+      return replace(m, m.argument,
+                     PySlice_New(m.top(m.argument)[0], m.top(m.argument)[1], m.argument == 3 ? m.peek() : nullptr));
     case FORMAT_VALUE: return format_value(m);
     case LIST_TO_TUPLE: return replace(m, 1, PyList_AsTuple(m.peek()));
     case LIST_APPEND: return consume(m, 1, PyList_Append(m.peek(m.argument), m.peek()));
@@ -531,17 +531,41 @@ bool needs_frame(PyCodeObject* code, int offset, PyObject* const* slots, int dep
     return true;
   };
   switch (decoded.opcode) {
-    case RESUME: case JUMP_BACKWARD: return is_interrupted(this_thread());
-    case MAKE_CELL: case COPY_FREE_VARS: case NOP: case LOAD_FAST: case LOAD_CONST: case LOAD_CLOSURE: case LOAD_DEREF: case LOAD_ASSERTION_ERROR:
-    case PUSH_NULL: case COPY: case SWAP: case BUILD_TUPLE: case BUILD_LIST: case JUMP_FORWARD: case RETURN_VALUE:
-      return false;
-    case STORE_FAST: case DELETE_FAST: return !is_inert(slots[decoded.argument]);
-    case POP_TOP: case UNARY_NOT: case UNARY_NEGATIVE: case UNARY_POSITIVE: case UNARY_INVERT:
-    case POP_JUMP_FORWARD_IF_TRUE: case POP_JUMP_FORWARD_IF_FALSE: case POP_JUMP_FORWARD_IF_NONE:
-    case POP_JUMP_FORWARD_IF_NOT_NONE: case JUMP_IF_TRUE_OR_POP: case JUMP_IF_FALSE_OR_POP:
-      return !are_inert(1);
-    case BINARY_OP: case COMPARE_OP: case IS_OP: return !are_inert(2);
-    case LOAD_ATTR: case LOAD_METHOD: return !is_tensor(stack[depth - 1]);
+    case RESUME:
+    case JUMP_BACKWARD: return is_interrupted(this_thread());
+    case MAKE_CELL:
+    case COPY_FREE_VARS:
+    case NOP:
+    case LOAD_FAST:
+    case LOAD_CONST:
+    case LOAD_CLOSURE:
+    case LOAD_DEREF:
+    case LOAD_ASSERTION_ERROR:
+    case PUSH_NULL:
+    case COPY:
+    case SWAP:
+    case BUILD_TUPLE:
+    case BUILD_LIST:
+    case JUMP_FORWARD:
+    case RETURN_VALUE: return false;
+    case STORE_FAST:
+    case DELETE_FAST: return !is_inert(slots[decoded.argument]);
+    case POP_TOP:
+    case UNARY_NOT:
+    case UNARY_NEGATIVE:
+    case UNARY_POSITIVE:
+    case UNARY_INVERT:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case JUMP_IF_TRUE_OR_POP:
+    case JUMP_IF_FALSE_OR_POP: return !are_inert(1);
+    case BINARY_OP:
+    case COMPARE_OP:
+    case IS_OP: return !are_inert(2);
+    case LOAD_ATTR:
+    case LOAD_METHOD: return !is_tensor(stack[depth - 1]);
     case CALL: {  // a tensor's own method on inert arguments: item() and its kind
       if (depth < decoded.argument + 2 || !are_inert(decoded.argument)) return true;
       PyObject* method = stack[depth - decoded.argument - 2];
@@ -556,9 +580,9 @@ bool needs_frame(PyCodeObject* code, int offset, PyObject* const* slots, int dep
 bool init_step() {
   if (stepping::names.empty != nullptr) return true;
   auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
-  stepping::names = {intern("__enter__"), intern("__exit__"), intern("__build_class__"), intern("__import__"),
-                     intern("name"),      intern("__spec__"), intern("get"),             intern("__match_args__"),
-                     intern("")};
+  stepping::names = {intern("__enter__"),  intern("__exit__"),       intern("__build_class__"),
+                     intern("__import__"), intern("name"),           intern("__spec__"),
+                     intern("get"),        intern("__match_args__"), intern("")};
   return !PyErr_Occurred();
 }
 

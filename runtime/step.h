@@ -1,7 +1,7 @@
-// Performs exactly one bytecode instruction through the C API, with the meaning, errors and reference counts that CPython's
-// own evaluator gives it: how native code crosses a break without leaving. KW_NAMES and PRECALL belong to their CALL.
-// Works on the slots of an activation, with or without a frame; a frame shows the instruction's position meanwhile.
-// Whoever drives it (call.cpp, step_test_entry.cpp) tests for tracing in between and delivers exceptions.
+// Performs exactly one bytecode instruction through the C API, with the meaning, errors and reference counts that
+// CPython's own evaluator gives it: how native code crosses a break without leaving. KW_NAMES and PRECALL belong to
+// their CALL. Works on the slots of an activation, with or without a frame; a frame shows the instruction's position
+// meanwhile. Whoever drives it (call.cpp, step_test_entry.cpp) tests for tracing in between and delivers exceptions.
 #pragma once
 #include "runtime/resume.h"
 
@@ -21,8 +21,8 @@ struct StepResult {
 };
 StepResult step(Activation& activation, int offset);
 
-// False when the instruction at `offset` can neither run Python code nor look at a frame, given the values on the stack.
-// It may still raise.
+// False when the instruction at `offset` can neither run Python code nor look at a frame, given the values on the
+// stack. It may still raise.
 bool needs_frame(PyCodeObject* code, int offset, PyObject* const* slots, int depth);
 
 // Signals, pending calls, other threads' wish for the lock, asynchronous exceptions: what the evaluator serves at back

@@ -19,8 +19,8 @@ StepResult call(const Machine& m) {
   PyObject* callable = base[skipped];
   Py_ssize_t count = m.argument + 1 - skipped;
   Py_ssize_t keywords = m.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(m.kwnames);
-  PyObject* result = PyObject_Vectorcall(callable, base + skipped + 1,
-                                         static_cast<size_t>(count - keywords) | PY_VECTORCALL_ARGUMENTS_OFFSET, m.kwnames);
+  PyObject* result = PyObject_Vectorcall(
+      callable, base + skipped + 1, static_cast<size_t>(count - keywords) | PY_VECTORCALL_ARGUMENTS_OFFSET, m.kwnames);
   drop(m, m.argument + 2);
   if (result == nullptr) return raised(m);
   m.push(result);

@@ -11,7 +11,7 @@ struct Machine {
   PyObject** stack;  // its bottom
   int start;         // offset of the instruction, prefixes included
   int argument;
-  int next;          // offset of the following instruction
+  int next;                     // offset of the following instruction
   PyObject* kwnames = nullptr;  // borrowed from the constants: of a CALL
 
   PyObject** slots() const { return activation.slots; }

@@ -1,6 +1,6 @@
-// kintsugi._runtime._interpret: runs a Python function one step() at a time over its real frame. For tests and the stress
-// modes: it is an interpreter made of exactly the parts that cross breaks, so that these can be compared with CPython
-// instruction by instruction. Not for users.
+// kintsugi._runtime._interpret: runs a Python function one step() at a time over its real frame. For tests and the
+// stress modes: it is an interpreter made of exactly the parts that cross breaks, so that these can be compared with
+// CPython instruction by instruction. Not for users.
 #include <vector>
 
 #include "runtime/hook.h"
@@ -59,7 +59,8 @@ static PyObject* interpret_frame(void* context, PyThreadState* thread, Frame* fr
   }
 }
 
-// ---- late: no frame until an instruction needs one ---------------------------------------------------------------------
+// ---- late: no frame until an instruction needs one
+// ---------------------------------------------------------------------
 
 struct Late {
   Activation activation;
@@ -118,7 +119,8 @@ static PyObject* interpret_late(PyFunctionObject* function, PyObject* const* arg
   return result;
 }
 
-// ---- The entry -------------------------------------------------------------------------------------------------------
+// ---- The entry
+// -------------------------------------------------------------------------------------------------------
 
 static bool want_every_frame(PyCodeObject*) { return true; }
 
@@ -127,8 +129,9 @@ static PyObject* interpret(PyObject*, PyObject* args, PyObject* keywords) {
   PyObject *function, *arguments = nullptr, *named = nullptr;
   int deep = 0, late = 0;
   Trial trial;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|O!O!$ppLL", const_cast<char**>(kNames), &PyFunction_Type, &function,
-                                   &PyTuple_Type, &arguments, &PyDict_Type, &named, &deep, &late, &trial.stop_after, &trial.fail_after))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|O!O!$ppLL", const_cast<char**>(kNames), &PyFunction_Type,
+                                   &function, &PyTuple_Type, &arguments, &PyDict_Type, &named, &deep, &late,
+                                   &trial.stop_after, &trial.fail_after))
     return nullptr;
   std::vector<PyObject*> values;
   Py_ssize_t count = arguments == nullptr ? 0 : PyTuple_GET_SIZE(arguments);
@@ -154,7 +157,8 @@ static PyObject* interpret_counts(PyObject*, PyObject*) {
                        now.raises, "returns", now.returns);
 }
 
-// ---- A second user of the hook pointer ---------------------------------------------------------------------------------
+// ---- A second user of the hook pointer
+// ---------------------------------------------------------------------------------
 
 // Installs and removes itself the way debuggers and other compilers do: keeps what was there, calls it, puts it back.
 static Evaluator rival_before = nullptr;
@@ -182,7 +186,8 @@ static PyObject* hook_is_set(PyObject*, PyObject*) {
 
 bool init_frames(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"_interpret", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(interpret)), METH_VARARGS | METH_KEYWORDS,
+      {"_interpret", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(interpret)),
+       METH_VARARGS | METH_KEYWORDS,
        "_interpret(function, args=(), kwargs={}, *, deep=False, late=False, stop_after=-1, fail_after=-1): for tests."},
       {"_interpret_counts", interpret_counts, METH_NOARGS, "Counts since the last call: for tests."},
       {"_rival_hook", rival_hook, METH_O, "_rival_hook(on): a second frame hook; frames it saw since. For tests."},
