@@ -452,7 +452,7 @@ def measure(rounds, only=""):
 def holds(condition, values):
     try:
         return bool(condition(values))
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, ZeroDivisionError):
         return False
 
 
