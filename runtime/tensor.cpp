@@ -1,12 +1,9 @@
-// The tensor object: its memory, its type, the operators, and the one way an op is run on real tensors.
+// The tensor object: making and dropping it, and the one way an op is run on real tensors.
 #include "runtime/tensor.h"
-
-#include <opcode.h>
 
 #include <cstring>
 #include <string>
 
-#include "runtime/exchange.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -51,7 +48,20 @@ TensorObject* allocate_object() {
   return tensor;
 }
 
-void deallocate(PyObject* self) {
+// Layouts used lately are kept: making one anew for each short-lived view costs more than the view.
+Layout* recent_layouts[64];
+
+void keep_recent(Layout* layout) {
+  Layout*& entry = recent_layouts[layout->hash % std::size(recent_layouts)];
+  if (entry == layout) return;
+  if (entry != nullptr) release(entry);
+  retain(layout);
+  entry = layout;
+}
+
+}  // namespace
+
+void deallocate_tensor(PyObject* self) {
   TensorObject* tensor = as_tensor(self);
   // Only a tensor with attributes was ever tracked by the collector.
   if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
@@ -65,29 +75,6 @@ void deallocate(PyObject* self) {
     PyObject_GC_Del(self);
   }
 }
-
-int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(as_tensor(self)->dict);
-  return 0;
-}
-
-int clear(PyObject* self) {
-  Py_CLEAR(as_tensor(self)->dict);
-  return 0;
-}
-
-// Attributes make cycles possible: from the first one on the collector watches the tensor.
-void track_with_dict(PyObject* self) {
-  if (as_tensor(self)->dict != nullptr && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
-}
-
-int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
-  int status = PyObject_GenericSetAttr(self, name, value);
-  track_with_dict(self);
-  return status;
-}
-
-}  // namespace
 
 PyObject* make_tensor(Layout* layout, Buffer* buffer, char* data) {
   TensorObject* tensor = allocate_object();
@@ -116,9 +103,25 @@ PyObject* new_tensor(Layout* layout) {
 PyObject* make_view(const TensorObject* base, const Shape& shape, int64_t offset) {
   if (!has_memory(base)) return nullptr;
   DType dtype = base->layout->dtype;
+  Layout* layout = intern_layout(dtype, shape);
+  keep_recent(layout);
   retain(base->buffer);
-  return make_tensor(intern_layout(dtype, shape), base->buffer,
-                     base->data + offset * static_cast<int64_t>(info(dtype).bytes));
+  return make_tensor(layout, base->buffer, base->data + offset * static_cast<int64_t>(info(dtype).bytes));
+}
+
+PyObject* make_element_view(const TensorObject* base, int64_t offset) {
+  // Kept for ever: elements are taken and dropped all the time.
+  static Layout* const layouts[] = {
+      intern_layout(static_cast<DType>(0), Shape()), intern_layout(static_cast<DType>(1), Shape()),
+      intern_layout(static_cast<DType>(2), Shape()), intern_layout(static_cast<DType>(3), Shape()),
+      intern_layout(static_cast<DType>(4), Shape())};
+  static_assert(std::size(layouts) == kDTypeCount);
+  if (!has_memory(base)) return nullptr;
+  DType dtype = base->layout->dtype;
+  Layout* layout = layouts[static_cast<size_t>(dtype)];
+  retain(layout);
+  retain(base->buffer);
+  return make_tensor(layout, base->buffer, base->data + offset * static_cast<int64_t>(info(dtype).bytes));
 }
 
 PyObject* make_stand_in(Layout* layout) {
@@ -205,8 +208,12 @@ Layout* result_layout(Op op, std::span<const OperandValue> values, const Attribu
     raise(error);
     return nullptr;
   }
-  return intern_layout(result.dtype, result.shape);
+  Layout* layout = intern_layout(result.dtype, result.shape);
+  keep_recent(layout);
+  return layout;
 }
+
+const Attributes kNoAttributes;
 
 // The result layouts of recent two-operand calls: the shape rule and the table of layouts cost more than a small kernel.
 // Keys are addresses of layouts that the entry holds, or small numbers for Python numbers by dtype. The lock guards it.
@@ -231,14 +238,14 @@ void drop_key(uintptr_t key) {
   if (key > kDTypeCount) release(reinterpret_cast<Layout*>(key));
 }
 
-// Borrowed from the entry.
-Layout* recent_result_layout(Op op, const OperandValue* values, size_t count, const Attributes& attributes) {
+// Borrowed from the entry: good until the next call.
+Layout* recent_result_layout(Op op, const OperandValue* values, size_t count) {
   uintptr_t left = key_of(values[0]);
   uintptr_t right = count == 2 ? key_of(values[1]) : 0;
   uint64_t hash = ((left * 31 + right) >> 4) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(op) * 0xff51afd7ed558ccdu;
   RecentResult& entry = recent_results[hash >> 56];
   if (entry.op == op && entry.left == left && entry.right == right && entry.result != nullptr) return entry.result;
-  Layout* result = result_layout(op, {values, count}, attributes);
+  Layout* result = result_layout(op, {values, count}, kNoAttributes);
   if (result == nullptr) return nullptr;
   if (entry.result != nullptr) {
     drop_key(entry.left);
@@ -260,19 +267,6 @@ PyObject* run_into_new(Op op, std::span<const OperandValue> values, const Attrib
   return raise(error);
 }
 
-// The common case: one or two operands and nothing else.
-PyObject* apply_plain(Op op, const OperandValue* values, size_t count) {
-  static const Attributes none;
-  if (values[0].is_number && (count == 1 || values[1].is_number)) {
-    PyErr_Format(PyExc_TypeError, "%s(): at least one operand must be a Tensor; for Python numbers use math",
-                 info(op).name);
-    return nullptr;
-  }
-  Layout* layout = recent_result_layout(op, values, count, none);
-  if (layout == nullptr) return nullptr;
-  return run_into_new(op, {values, count}, none, layout);
-}
-
 bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
   if (operand_of(object, out)) {
     if (out->is_number || out->view.data != nullptr) return true;
@@ -287,6 +281,18 @@ bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
 }
 
 }  // namespace
+
+const Layout* plain_result_layout(Op op, const OperandValue* values, size_t count) {
+  if (!values[0].is_number || (count == 2 && !values[1].is_number)) return recent_result_layout(op, values, count);
+  PyErr_Format(PyExc_TypeError, "%s(): at least one operand must be a Tensor; for Python numbers use math", info(op).name);
+  return nullptr;
+}
+
+PyObject* apply_plain(Op op, const OperandValue* values, size_t count) {
+  const Layout* layout = plain_result_layout(op, values, count);
+  if (layout == nullptr) return nullptr;
+  return run_into_new(op, {values, count}, kNoAttributes, const_cast<Layout*>(layout));
+}
 
 bool operand_of(Borrowed object, OperandValue* out) {
   if (is_tensor(object)) {
@@ -338,6 +344,30 @@ PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attribu
   PyObject* result = run_into_new(op, {values, count}, attributes, layout);
   release(layout);
   return result;
+}
+
+bool apply_plain_into(Op op, PyObject* const* operands, size_t count, const TensorObject* target) {
+  OperandValue values[2];
+  for (size_t i = 0; i < count; ++i) {
+    if (!read_operand(op, i, operands[i], &values[i])) return false;
+  }
+  const Layout* layout = plain_result_layout(op, values, count);
+  if (layout == nullptr) return false;
+  // Straight into place if the layouts agree, no element is read after it was written, and nothing can fail half-way.
+  bool direct = layout == target->layout && !(info(op).may_raise && info(layout->dtype).kind == DTypeKind::kIntegerKind);
+  for (size_t i = 0; direct && i < count; ++i) {
+    if (values[i].is_number) continue;
+    bool same = values[i].view.data == target->data && values[i].view.layout == target->layout;
+    direct = same || !views_overlap(values[i].view, view_of(target));
+  }
+  if (direct) {
+    OpError error;
+    if (run_unlocked(op, {values, count}, kNoAttributes, view_of(target), &error)) return true;
+    raise(error);
+    return false;
+  }
+  Ref value(apply_plain(op, values, count));
+  return value && store_into(target, shape_of(*target->layout), 0, value.get());
 }
 
 namespace {
@@ -437,210 +467,6 @@ bool store_into(const TensorObject* tensor, const Shape& shape, int64_t offset, 
   }
   release(layout);
   return done;
-}
-
-// ---- The type --------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// An operator slot. Operands that are neither tensors nor numbers get NotImplemented, so that the other class has its say.
-PyObject* binary(Op op, PyObject* left, PyObject* right) {
-  OperandValue values[2];
-  if (!operand_of(left, &values[0]) || !operand_of(right, &values[1])) {
-    if (PyErr_Occurred()) return nullptr;
-    Py_RETURN_NOTIMPLEMENTED;
-  }
-  for (PyObject* object : {left, right}) {
-    if (is_tensor(object) && !has_memory(as_tensor(object))) return nullptr;
-  }
-  return apply_plain(op, values, 2);
-}
-
-template <Op op>
-PyObject* binary_slot(PyObject* left, PyObject* right) {
-  return binary(op, left, right);
-}
-
-// Slots whose meaning needs a parse: in-place forms, powers, & and |.
-PyObject* parsed_binary(int operation, PyObject* left, PyObject* right) {
-  ParsedCall call;
-  if (parse_binary(operation, left, right, &call)) return execute(call);
-  if (PyErr_Occurred()) return nullptr;
-  Py_RETURN_NOTIMPLEMENTED;
-}
-
-template <int operation>
-PyObject* parsed_slot(PyObject* left, PyObject* right) {
-  return parsed_binary(operation, left, right);
-}
-
-template <int operation>
-PyObject* power_slot(PyObject* left, PyObject* right, PyObject* modulus) {
-  if (modulus != Py_None) {
-    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
-    return nullptr;
-  }
-  return parsed_binary(operation, left, right);
-}
-
-template <Unary operation>
-PyObject* unary_slot(PyObject* operand) {
-  ParsedCall call;
-  if (!parse_unary(operation, operand, &call)) return nullptr;
-  return execute(call);
-}
-
-PyObject* compare(PyObject* left, PyObject* right, int comparison) {
-  static constexpr Op ops[] = {Op::k_lt, Op::k_le, Op::k_eq, Op::k_ne, Op::k_gt, Op::k_ge};
-  return binary(ops[comparison], left, right);
-}
-
-Ref single_item(PyObject* self, const char* what) {
-  if (as_tensor(self)->layout->count != 1) {
-    std::string text = to_text(*as_tensor(self)->layout);
-    PyErr_Format(PyExc_ValueError, "%s needs a tensor with one element, this one has %lld (%s)", what,
-                 static_cast<long long>(as_tensor(self)->layout->count), text.c_str());
-    return Ref();
-  }
-  if (!has_memory(as_tensor(self))) return Ref();
-  return Ref(read_element(as_tensor(self)->layout->dtype, as_tensor(self)->data));
-}
-
-PyObject* to_float(PyObject* self) {
-  Ref item = single_item(self, "float()");
-  return item ? PyNumber_Float(item.get()) : nullptr;
-}
-
-PyObject* to_int(PyObject* self) {
-  Ref item = single_item(self, "int()");
-  return item ? PyNumber_Long(item.get()) : nullptr;
-}
-
-PyObject* to_index(PyObject* self) {
-  const Layout* layout = as_tensor(self)->layout;
-  if (info(layout->dtype).kind != DTypeKind::kIntegerKind || layout->count != 1) {
-    PyErr_Format(PyExc_TypeError, "only an integer tensor with one element can be used as an index, not %s",
-                 to_text(*layout).c_str());
-    return nullptr;
-  }
-  return single_item(self, "an index").release();
-}
-
-int truth(PyObject* self) {
-  const Layout* layout = as_tensor(self)->layout;
-  if (layout->count != 1) {
-    PyErr_Format(PyExc_RuntimeError, "the truth value of a tensor with %lld elements is ambiguous: use any() or all()",
-                 static_cast<long long>(layout->count));
-    return -1;
-  }
-  Ref item = single_item(self, "bool()");
-  return item ? PyObject_IsTrue(item.get()) : -1;
-}
-
-Py_ssize_t length(PyObject* self) {
-  const Layout* layout = as_tensor(self)->layout;
-  if (layout->rank > 0) return layout->sizes[0];
-  PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
-  return -1;
-}
-
-Py_hash_t hash_identity(PyObject* self) { return _Py_HashPointer(self); }
-
-int contains(PyObject* self, PyObject* value) {
-  Ref equal(compare(self, value, Py_EQ));
-  if (!equal) return -1;
-  if (!is_tensor(equal.get())) {
-    PyErr_Format(PyExc_TypeError, "'in' of a Tensor needs a Tensor or a number, not %.200s", Py_TYPE(value)->tp_name);
-    return -1;
-  }
-  PyObject* operand = equal.get();
-  Attributes attributes;
-  attributes.dims = (1u << as_tensor(operand)->layout->rank) - 1;
-  Ref any(apply_op(Op::k_any, &operand, 1, attributes));
-  return any ? truth(any.get()) : -1;
-}
-
-PyObject* iterate(PyObject* self) {
-  if (as_tensor(self)->layout->rank > 0) return PySeqIter_New(self);
-  PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
-  return nullptr;
-}
-
-PyNumberMethods make_number_methods() {
-  PyNumberMethods slots{};
-  slots.nb_add = binary_slot<Op::k_add>;
-  slots.nb_subtract = binary_slot<Op::k_sub>;
-  slots.nb_multiply = binary_slot<Op::k_mul>;
-  slots.nb_true_divide = binary_slot<Op::k_div>;
-  slots.nb_floor_divide = binary_slot<Op::k_floor_divide>;
-  slots.nb_remainder = binary_slot<Op::k_remainder>;
-  slots.nb_matrix_multiply = parsed_slot<NB_MATRIX_MULTIPLY>;
-  slots.nb_power = power_slot<NB_POWER>;
-  slots.nb_and = parsed_slot<NB_AND>;
-  slots.nb_or = parsed_slot<NB_OR>;
-  slots.nb_xor = parsed_slot<NB_XOR>;
-  slots.nb_inplace_add = parsed_slot<NB_INPLACE_ADD>;
-  slots.nb_inplace_subtract = parsed_slot<NB_INPLACE_SUBTRACT>;
-  slots.nb_inplace_multiply = parsed_slot<NB_INPLACE_MULTIPLY>;
-  slots.nb_inplace_true_divide = parsed_slot<NB_INPLACE_TRUE_DIVIDE>;
-  slots.nb_inplace_floor_divide = parsed_slot<NB_INPLACE_FLOOR_DIVIDE>;
-  slots.nb_inplace_remainder = parsed_slot<NB_INPLACE_REMAINDER>;
-  slots.nb_inplace_power = power_slot<NB_INPLACE_POWER>;
-  slots.nb_inplace_and = parsed_slot<NB_INPLACE_AND>;
-  slots.nb_inplace_or = parsed_slot<NB_INPLACE_OR>;
-  slots.nb_inplace_xor = parsed_slot<NB_INPLACE_XOR>;
-  slots.nb_negative = unary_slot<Unary::kNegative>;
-  slots.nb_positive = unary_slot<Unary::kPositive>;
-  slots.nb_absolute = unary_slot<Unary::kAbsolute>;
-  slots.nb_invert = unary_slot<Unary::kInvert>;
-  slots.nb_bool = truth;
-  slots.nb_float = to_float;
-  slots.nb_int = to_int;
-  slots.nb_index = to_index;
-  return slots;
-}
-
-PyNumberMethods number_methods = make_number_methods();
-PySequenceMethods sequence_methods = {.sq_length = length, .sq_item = get_element, .sq_contains = contains};
-PyMappingMethods mapping_methods = {.mp_length = length, .mp_subscript = get_item, .mp_ass_subscript = set_item};
-PyBufferProcs buffer_methods = {.bf_getbuffer = export_buffer, .bf_releasebuffer = release_exported_buffer};
-
-PyTypeObject make_type() {
-  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-  type.tp_name = "kintsugi.Tensor";
-  type.tp_doc = "An n-dimensional array of one dtype. Made by kintsugi.tensor, zeros, arange, from_numpy and the like.";
-  type.tp_basicsize = sizeof(TensorObject);
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  type.tp_dealloc = deallocate;
-  type.tp_traverse = traverse;
-  type.tp_clear = clear;
-  type.tp_repr = tensor_repr;
-  type.tp_hash = hash_identity;  // though == compares elements
-  type.tp_richcompare = compare;
-  type.tp_iter = iterate;
-  type.tp_as_number = &number_methods;
-  type.tp_as_sequence = &sequence_methods;
-  type.tp_as_mapping = &mapping_methods;
-  type.tp_as_buffer = &buffer_methods;
-  type.tp_setattro = set_attribute;
-  type.tp_weaklistoffset = offsetof(TensorObject, weakrefs);
-  type.tp_dictoffset = offsetof(TensorObject, dict);
-  return type;
-}
-
-}  // namespace
-
-PyTypeObject TensorType = make_type();
-
-bool init_tensor(Borrowed module) {
-  if (!init_types(module) || !init_rows(module)) return false;
-  TensorType.tp_methods = tensor_method_list();
-  TensorType.tp_getset = tensor_attribute_list();
-  if (PyType_Ready(&TensorType) < 0) return false;
-  // NumPy leaves operators between its arrays or scalars and our tensors to us.
-  if (PyDict_SetItemString(TensorType.tp_dict, "__array_ufunc__", Py_None) < 0) return false;
-  PyType_Modified(&TensorType);
-  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(&TensorType)) == 0;
 }
 
 }  // namespace kintsugi

@@ -304,8 +304,8 @@ PyObject* execute_in_place(const ParsedCall& call) {
   } else if (!check_writable(target, call.shape)) {
     return nullptr;
   } else {
-    Ref value(execute_op(call));
-    if (!value || !store_into(target, call.shape, call.offset, value.get())) return nullptr;
+    PyObject* operands[2] = {call.operands[0].object, call.operands[1].object};
+    if (!apply_plain_into(call.op, operands, static_cast<size_t>(call.operand_count), target)) return nullptr;
   }
   return Py_NewRef(call.target);
 }

@@ -117,6 +117,23 @@ bool apply_key(const TensorObject* tensor, Borrowed key, Shape* shape, int64_t* 
   return true;
 }
 
+// One element by as many ints as there are dimensions, all in range: the offset, without any shape work.
+bool find_element(const Layout& layout, Borrowed key, int64_t* offset) {
+  bool tuple = PyTuple_CheckExact(key);
+  if ((tuple ? PyTuple_GET_SIZE(key) : 1) != layout.rank) return false;
+  *offset = 0;
+  for (int d = 0; d < layout.rank; ++d) {
+    Borrowed item = tuple ? PyTuple_GET_ITEM(key, d) : key;
+    if (!PyLong_CheckExact(item)) return false;
+    int overflow;
+    int64_t index = PyLong_AsLongLongAndOverflow(item, &overflow);
+    if (index < 0) index += layout.sizes[d];
+    if (overflow != 0 || index < 0 || index >= layout.sizes[d]) return false;
+    *offset += index * layout.strides[d];
+  }
+  return true;
+}
+
 }  // namespace
 
 bool parse_get_item(Borrowed tensor, Borrowed key, ParsedCall* out) {
@@ -134,6 +151,7 @@ bool parse_set_item(Borrowed tensor, Borrowed key, Borrowed value, ParsedCall* o
 PyObject* get_item(PyObject* self, PyObject* key) {
   Shape shape;
   int64_t offset;
+  if (find_element(*as_tensor(self)->layout, key, &offset)) return make_element_view(as_tensor(self), offset);
   if (!apply_key(as_tensor(self), key, &shape, &offset)) return nullptr;
   return make_view(as_tensor(self), shape, offset);
 }
@@ -145,13 +163,17 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   Shape shape;
   int64_t offset;
-  if (!apply_key(as_tensor(self), key, &shape, &offset)) return -1;
+  if (!find_element(*as_tensor(self)->layout, key, &offset) && !apply_key(as_tensor(self), key, &shape, &offset)) return -1;
   return store_into(as_tensor(self), shape, offset, value) ? 0 : -1;
 }
 
 // The sequence protocol: iteration, and PySequence_GetItem of C code.
 PyObject* get_element(PyObject* self, Py_ssize_t index) {
-  Shape shape = shape_of(*as_tensor(self)->layout);
+  const Layout& layout = *as_tensor(self)->layout;
+  if (layout.rank == 1 && index >= 0 && index < layout.sizes[0]) {
+    return make_element_view(as_tensor(self), index * layout.strides[0]);
+  }
+  Shape shape = shape_of(layout);
   int64_t offset = 0;
   OpError error;
   if (shape.rank == 0) {

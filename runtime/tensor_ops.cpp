@@ -26,44 +26,27 @@ bool needs_tensor(const ParsedCall& call) {
   return false;
 }
 
-Operand rule_operand(Borrowed object) {
-  OperandValue value;
-  Operand operand;
-  operand_of(object, &value);
-  operand.is_number = value.is_number;
-  operand.dtype = value.is_number ? value.number_dtype : value.view.layout->dtype;
-  if (!value.is_number) operand.shape = shape_of(*value.view.layout);
-  return operand;
-}
-
 // Turns "op over operands" into "... written into target": checks that the result fits before anything is done.
 bool set_in_place(ParsedCall* call, TensorObject* target) {
   call->kind = CallKind::kInPlace;
   call->target = &target->ob_base;
   call->shape = shape_of(*target->layout);
-  Operand operands[3];
-  for (int i = 0; i < call->operand_count; ++i) operands[i] = rule_operand(call->operands[i].object);
-  Result result;
-  OpError error;
-  size_t count = static_cast<size_t>(call->operand_count);
-  if (!infer(call->op, {operands, count}, call->attributes, &result, &error)) {
-    raise(error);
-    return false;
-  }
-  std::string name = std::string(info(call->op).name) + "_";
-  bool fits = result.shape.rank == call->shape.rank;
-  for (int d = 0; fits && d < result.shape.rank; ++d) fits = result.shape.sizes[d] == call->shape.sizes[d];
+  OperandValue operands[2];
+  for (int i = 0; i < call->operand_count; ++i) operand_of(call->operands[i].object, &operands[i]);
+  const Layout* result = plain_result_layout(call->op, operands, static_cast<size_t>(call->operand_count));
+  if (result == nullptr) return false;
+  bool fits = result->rank == target->layout->rank;
+  for (int d = 0; fits && d < result->rank; ++d) fits = result->sizes[d] == target->layout->sizes[d];
   if (!fits) {
-    std::string wanted = sizes_text({result.shape.sizes, static_cast<size_t>(result.shape.rank)});
-    std::string have = sizes_text({call->shape.sizes, static_cast<size_t>(call->shape.rank)});
-    PyErr_Format(PyExc_RuntimeError, "%s(): the result has shape %s, which does not fit into the tensor of shape %s",
-                 name.c_str(), wanted.c_str(), have.c_str());
+    PyErr_Format(PyExc_RuntimeError, "%s_(): the result has shape %s, which does not fit into the tensor of shape %s",
+                 info(call->op).name, sizes_text({result->sizes, result->rank}).c_str(),
+                 sizes_text({target->layout->sizes, target->layout->rank}).c_str());
     return false;
   }
   DType own = target->layout->dtype;
-  if (info(result.dtype).kind > info(own).kind) {
-    PyErr_Format(PyExc_RuntimeError, "%s(): the result is %s, which cannot be written into a %s tensor in place",
-                 name.c_str(), info(result.dtype).name, info(own).name);
+  if (info(result->dtype).kind > info(own).kind) {
+    PyErr_Format(PyExc_RuntimeError, "%s_(): the result is %s, which cannot be written into a %s tensor in place",
+                 info(call->op).name, info(result->dtype).name, info(own).name);
     return false;
   }
   return true;

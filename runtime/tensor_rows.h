@@ -17,6 +17,14 @@ bool init_rows(Borrowed module);
 PyMethodDef* tensor_method_list();
 PyGetSetDef* tensor_attribute_list();
 
+// tensor.cpp
+PyObject* make_element_view(const TensorObject* base, int64_t offset);  // no dimensions
+// One or two operands, an element-wise op, nothing else.
+void deallocate_tensor(PyObject* self);
+const Layout* plain_result_layout(Op op, const OperandValue* values, size_t count);  // good until the next call
+PyObject* apply_plain(Op op, const OperandValue* values, size_t count);
+bool apply_plain_into(Op op, PyObject* const* operands, size_t count, const TensorObject* target);
+
 // Parsers that rows of ops.def use.
 bool parse_elementwise(ParsedCall* call);
 bool parse_in_place(ParsedCall* call);
