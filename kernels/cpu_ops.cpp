@@ -77,12 +77,13 @@ class NodeTable {
     Kernel* kernel = nullptr;
   };
   void clear() {
-    for (Place& place : places_) {
+    for (int i = 0; i < 1 << kBits; ++i) {
+      Place& place = places_[i];
       if (place.kernel != nullptr) release_kernel(place.kernel);
       place = {};
     }
   }
-  Place places_[1 << kBits];
+  std::unique_ptr<Place[]> places_ = std::make_unique<Place[]>(1 << kBits);  // thread-local room in a library is scarce
 };
 thread_local NodeTable node_table;
 

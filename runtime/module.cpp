@@ -1,8 +1,13 @@
 // The extension module kintsugi._runtime: each subject adds its part.
 #include "jit/codemem.h"
+#include "runtime/call.h"
 #include "runtime/python.h"
 #include "runtime/step.h"
 #include "runtime/tensor.h"
+
+namespace kintsugi {
+[[gnu::weak]] bool init_call(PyObject*);  // not in the build before the tracer is
+}
 
 namespace {
 
@@ -13,6 +18,9 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The nativ
 PyMODINIT_FUNC PyInit__runtime() {
   kintsugi::set_code_allocator(&kintsugi::code_memory());
   kintsugi::Ref module(PyModule_Create(&definition));
-  if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_frames(module.get())) return nullptr;
+  if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_frames(module.get()) ||
+      (&kintsugi::init_call != nullptr && !kintsugi::init_call(module.get()))) {
+    return nullptr;
+  }
   return module.release();
 }

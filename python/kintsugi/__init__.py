@@ -4,3 +4,7 @@ from kintsugi import _runtime
 # All public names of the extension: the functions and types of tensors, and the dtypes.
 __all__ = [name for name in vars(_runtime) if not name.startswith('_')]
 globals().update({name: getattr(_runtime, name) for name in __all__})
+if hasattr(_runtime, '_driver'):
+    from kintsugi._compile import compile
+    from kintsugi import _dynamo, _logging, compiler
+    __all__ += ['compile', 'compiler']

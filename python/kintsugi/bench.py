@@ -124,11 +124,11 @@ class CompileTimes:
 
 
 def recorded(function, *arguments):
-    _runtime.start_recording()
+    _runtime._driver.start_recording()
     try:
         function(*arguments)
     finally:
-        records = _runtime.stop_recording()
+        records = _runtime._driver.stop_recording()
     return records
 
 

@@ -1,0 +1,15 @@
+// One call of a compiled function from start to end. Read call.cpp first: it is the walk that docs/walk.md follows.
+#pragma once
+#include "runtime/entry.h"
+#include "runtime/python.h"
+
+namespace kintsugi {
+
+// A wrapper around `function` whose calls are captured. Null with an exception.
+PyObject* make_compiled(PyFunctionObject* function, const Policy& policy);
+// The function behind such a wrapper; null for anything else.
+PyFunctionObject* compiled_target(Borrowed callable);
+
+bool init_call(PyObject* module);
+
+}  // namespace kintsugi

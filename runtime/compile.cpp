@@ -1,0 +1,320 @@
+#include "runtime/compile.h"
+
+#include <chrono>
+
+#include "guards/check.h"
+#include "kernels/layout.h"
+#include "runtime/control.h"
+#include "runtime/log.h"
+#include "runtime/observe.h"
+#include "runtime/tensor.h"
+
+namespace kintsugi {
+
+namespace {
+
+constexpr size_t kTinyCodeMemory = 64 * 1024;
+
+double now_us() {
+  using namespace std::chrono;
+  return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
+}
+
+// The collector runs finalisers, so any Python code; while we trace nothing may change.
+class CollectorHeld {
+ public:
+  explicit CollectorHeld(PyThreadState* thread) : thread_(thread), was_on_(set_collector(thread, false)) {}
+  ~CollectorHeld() {
+    if (was_on_) set_collector(thread_, true);
+  }
+
+ private:
+  PyThreadState* thread_;
+  bool was_on_;
+};
+
+// ---- Learning ------------------------------------------------------------------------------------------------------
+
+// The value differs from the recorded one in what a more general segment could take as an input.
+bool could_be_general(const Guard& guard, const SegmentCode& code, const std::vector<uint64_t>& values) {
+  if (guard.a == kNoValue) return false;
+  auto* object = reinterpret_cast<PyObject*>(values[static_cast<size_t>(guard.a)]);
+  if (object == nullptr) return false;
+  switch (guard.kind) {
+    case GuardKind::k_int_equal: return PyLong_CheckExact(object);
+    case GuardKind::k_float_equal: return PyFloat_CheckExact(object);
+    case GuardKind::k_list_length: return PyList_CheckExact(object);
+    case GuardKind::k_range_equal: return PyRange_Check(object);
+    case GuardKind::k_tensor_layout: {
+      const auto* layout = static_cast<const Layout*>(code.bindings[static_cast<size_t>(guard.constant)]);
+      return is_tensor(object) && layout != nullptr && as_tensor(object)->layout->dtype == layout->dtype &&
+             as_tensor(object)->layout->rank == layout->rank;
+    }
+    default: return false;
+  }
+}
+
+MissReport look_for_miss(Segment& segment, const Activation& activation, std::vector<uint64_t>* values) {
+  values->assign(static_cast<size_t>(segment.code->plan.value_count) + 1, 0);
+  GuardInput input{reinterpret_cast<void* const*>(activation.slots), activation.function, values->data()};
+  return find_miss(guard_program(*segment.code), input);
+}
+
+void log_recompile(const Entry& entry, const std::vector<std::string>& reasons) {
+  if (!is_logged(LogKind::k_recompiles)) return;
+  std::string text = "Recompiling " + place_text(entry.record->code, entry.offset) + ", segment " +
+                     std::to_string(entry.segments.size() + 1);
+  for (const std::string& reason : reasons) text += "\nnot met: " + reason;
+  write_record(LogKind::k_recompiles, text);
+}
+
+void learn(Entry& entry, const Activation& activation) {
+  std::vector<std::string> reasons;
+  for (Segment* segment : entry.segments) {
+    std::vector<uint64_t> values;
+    MissReport miss = look_for_miss(*segment, activation, &values);
+    if (miss.guard < 0) continue;
+    reasons.push_back(to_text(miss));
+    const Plan& plan = segment->code->plan;
+    const Guard& guard = plan.guards[static_cast<size_t>(miss.guard)];
+    if (guard.source >= 0 && could_be_general(guard, *segment->code, values))
+      entry.memory.dynamic.insert(plan.sources[static_cast<size_t>(guard.source)]);
+  }
+  if (!reasons.empty()) log_recompile(entry, reasons);
+}
+
+// ---- Limits and failures -------------------------------------------------------------------------------------------
+
+bool has_room(Entry& entry) {
+  if (entry.segments.size() < static_cast<size_t>(options.recompile_limit)) return true;
+  if (options.miss_every_guard || options.tiny_code_memory) {
+    ++counters.evictions;
+    retire(entry.segments.front());
+    return true;
+  }
+  std::string place = place_text(entry.record->code, entry.offset);
+  ++counters.fallbacks;
+  count_reason("fallback", std::string(row(BreakReason::k_recompile_limit).type) + " at " + place);
+  if (!std::exchange(entry.limit_told, true))
+    warn_once(place + " has " + std::to_string(entry.segments.size()) +
+              " segments, the limit (kt._dynamo.config.recompile_limit); other variants run plain. " +
+              "KINTSUGI_LOGS=recompiles shows why they differ");
+  return false;
+}
+
+void raise_unsupported(const BreakRecord& record) {
+  Ref module(PyImport_ImportModule("kintsugi._dynamo.exc"));
+  Ref type(module ? PyObject_GetAttrString(module.get(), "Unsupported") : nullptr);
+  if (type) PyErr_SetString(type.get(), error_text(record).c_str());
+}
+
+// ---- Trace, emit ---------------------------------------------------------------------------------------------------
+
+// Constants by value that become objects get them here, once. `made` keeps them until publish() has taken its own references.
+bool bind_constants(TraceResult* result, std::vector<Ref>* made) {
+  const auto& constants = result->plan.constants;
+  result->bindings.resize(constants.size(), nullptr);
+  result->holds.resize(constants.size(), Hold::kNone);
+  for (size_t i = 0; i < constants.size(); ++i) {
+    if (result->bindings[i] != nullptr) continue;
+    PyObject* object = nullptr;
+    switch (constants[i].kind) {
+      case ConstantKind::kString:
+        object = PyUnicode_DecodeUTF8(constants[i].text.data(), static_cast<Py_ssize_t>(constants[i].text.size()), nullptr);
+        if (object != nullptr) PyUnicode_InternInPlace(&object);
+        break;
+      case ConstantKind::kInt: object = PyLong_FromLongLong(constants[i].i64); break;
+      case ConstantKind::kFloat: object = PyFloat_FromDouble(constants[i].f64); break;
+      default: continue;
+    }
+    if (object == nullptr) return false;
+    made->emplace_back(object);
+    result->bindings[i] = object;
+    result->holds[i] = Hold::kStrong;
+  }
+  return true;
+}
+
+// Writes down where dict and attribute guards find their values. Answers the first guard that does not hold though the trace
+// has just made it: a fault of ours.
+int record_places(TraceResult* traced, const Activation& activation) {
+  Plan& plan = traced->plan;
+  traced->caches.assign(plan.guards.size(), {});
+  std::vector<uint64_t> values(static_cast<size_t>(plan.value_count) + 1);
+  GuardProgram program{plan.guards, plan.constants, plan.sources, traced->bindings, traced->caches};
+  return record_caches(program, {reinterpret_cast<void* const*>(activation.slots), activation.function, values.data()});
+}
+
+std::vector<std::string> guard_texts(const Plan& plan) {
+  static constexpr const char* kNames[] = {
+#define KN_GUARD(name, ...) #name,
+#include "guards/guards.def"
+  };
+  static constexpr bool kIsCheck[] = {
+#define kLoad false
+#define kCheck true
+#define KN_GUARD(name, form, ...) form,
+#include "guards/guards.def"
+#undef kLoad
+#undef kCheck
+  };
+  std::vector<std::string> texts;
+  for (const Guard& guard : plan.guards) {
+    auto kind = static_cast<size_t>(guard.kind);
+    if (!kIsCheck[kind]) continue;
+    std::string text = guard.source < 0 ? "" : plan.sources[static_cast<size_t>(guard.source)] + ": ";
+    text += kNames[kind];
+    if (guard.constant != kNoConstant) {
+      const Constant& constant = plan.constants[static_cast<size_t>(guard.constant)];
+      switch (constant.kind) {
+        case ConstantKind::kInt: text += " " + std::to_string(constant.i64); break;
+        case ConstantKind::kFloat: text += " " + std::to_string(constant.f64); break;
+        case ConstantKind::kPointer: break;
+        default: text += " " + constant.text;
+      }
+    } else if (guard.imm != 0) {
+      text += " " + std::to_string(guard.imm);
+    }
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+std::string lines(const std::string& title, const std::vector<std::string>& items) {
+  std::string text = title;
+  for (const std::string& item : items) text += "\n" + item;
+  return text;
+}
+
+void tell(const Entry& entry, const Segment& segment, const TraceResult& traced, double emit_us) {
+  const SegmentCode& code = *segment.code;
+  const Plan& plan = code.plan;
+  for (const BreakRecord& record : plan.breaks) log_break(record, "");
+  std::string title = place_text(entry.record->code, entry.offset) + "@" + std::to_string(entry.offset);
+  CompileRecord record;
+  record.function = title;
+  record.graph = plan.graph;
+  record.tensor_ops = traced.tensor_ops;
+  record.guards = guard_texts(plan);
+  const Exit* last = plan.final_exit == kNoExit ? nullptr : &plan.exits[static_cast<size_t>(plan.final_exit)];
+  if (last != nullptr && last->break_index >= 0) record.ended_by = &plan.breaks[static_cast<size_t>(last->break_index)];
+  record.trace_us = traced.trace_us;
+  record.fuse_us = traced.fuse_us;
+  record.emit_us = emit_us;
+  note_compile(record);
+  if (is_logged(LogKind::k_guards)) write_record(LogKind::k_guards, lines(title, record.guards));
+  if (is_logged(LogKind::k_graph)) write_record(LogKind::k_graph, lines(title, plan.graph));
+  if (is_logged(LogKind::k_plan)) write_record(LogKind::k_plan, title + "\n" + to_text(plan));
+  if (is_logged(LogKind::k_asm)) write_record(LogKind::k_asm, title + "\n" + disassemble(code));
+}
+
+// Code memory may be short: the oldest segments make room, first in ordinary use as under tiny_code_memory.
+SegmentCode* emit_with_room(const TraceResult& traced, OpError* error) {
+  for (;;) {
+    *error = {};
+    SegmentCode* code = emit_segment(traced.plan, traced.bindings, traced.caches, error);
+    if (code != nullptr || error->kind != ErrorKind::kMemory || !evict_oldest(nullptr)) return code;
+  }
+}
+
+Segment* trace_and_emit(Entry& entry, const Activation& activation) {
+  TraceInput input;
+  input.function = activation.function;
+  input.code = activation.code;
+  input.offset = entry.offset;
+  input.depth = activation.depth;
+  input.slots = activation.slots;
+  input.policy = trace_policy(entry.policy);
+  input.memory = &entry.memory;
+  TraceResult traced;
+  std::string place = place_text(activation.code, entry.offset);
+  Status status = trace(input, &traced);
+  if (!status.ok) {
+    entry.beyond_help = true;
+    internal_failure(std::string(row(status.reason).type) + " at " + place + ": " + status.context);
+    return nullptr;
+  }
+  const Plan& plan = traced.plan;
+  if (entry.policy.fullgraph) {
+    const Exit& last = plan.exits[static_cast<size_t>(plan.final_exit)];
+    if (last.break_index >= 0) {
+      raise_unsupported(plan.breaks[static_cast<size_t>(last.break_index)]);
+      return nullptr;
+    }
+  }
+
+  double start = now_us();
+  std::vector<Ref> made;
+  if (!bind_constants(&traced, &made)) return nullptr;
+  int failed = record_places(&traced, activation);
+  if (failed >= 0) {
+    entry.beyond_help = true;
+    internal_failure("the guards of a new segment do not hold at " + place + ": number " + std::to_string(failed));
+    return nullptr;
+  }
+  code_memory().set_limit(options.tiny_code_memory ? kTinyCodeMemory : CodeMemory::kDefaultReserve);
+  OpError error;
+  SegmentCode* code = emit_with_room(traced, &error);
+  if (code == nullptr) {
+    if (error.kind == ErrorKind::kMemory) {
+      ++counters.fallbacks;
+      count_reason("fallback", "no code memory at " + place);
+    } else {
+      entry.beyond_help = true;
+      internal_failure("no code could be made at " + place + ": " + error.text);
+    }
+    return nullptr;
+  }
+  Segment* segment = publish(entry, code, std::move(traced.holds));
+  segment->tensor_ops = traced.tensor_ops;
+  if (traced.reads_compiling) segment->returns = false;
+  if (!input.policy.fuse) ++counters.unfused;
+  tell(entry, *segment, traced, now_us() - start);
+  return segment;
+}
+
+}  // namespace
+
+bool internal_failure(const std::string& what) {
+  ++counters.fallbacks;
+  count_reason("fallback", what);
+  if (options.strict) {
+    PyErr_Format(PyExc_RuntimeError, "kintsugi: %s", what.c_str());
+    return true;
+  }
+  warn_once(what + "; this runs plain. Please report it with the program");
+  return false;
+}
+
+std::string explain_miss(Segment& segment, const Activation& activation) {
+  std::vector<uint64_t> values;
+  MissReport miss = look_for_miss(segment, activation, &values);
+  return miss.guard < 0 ? "" : to_text(miss);
+}
+
+std::string place_text(PyCodeObject* code, int offset) {
+  SavedError saved;
+  auto text = [](PyObject* object) -> std::string {
+    const char* utf8 = PyUnicode_AsUTF8(object);
+    PyErr_Clear();
+    return utf8 == nullptr ? "?" : utf8;
+  };
+  return text(code->co_filename) + ":" + std::to_string(PyCode_Addr2Line(code, offset * 2)) + ":" + text(code->co_qualname);
+}
+
+Segment* compile_segment(Entry& entry, const Activation& activation) {
+  if (entry.beyond_help || _Py_IsFinalizing()) return nullptr;
+  CollectorHeld held(activation.thread);
+  try {
+    learn(entry, activation);
+    if (!has_room(entry)) return nullptr;
+    return trace_and_emit(entry, activation);
+  } catch (const std::exception& failure) {
+    if (PyErr_Occurred()) PyErr_Clear();
+    entry.beyond_help = true;
+    internal_failure("tracing " + place_text(activation.code, entry.offset) + " failed: " + failure.what());
+    return nullptr;
+  }
+}
+
+}  // namespace kintsugi

@@ -1,0 +1,23 @@
+// Makes one new segment at an entry: learn from the misses, trace, emit, publish, tell the logs. Nothing is visible to the
+// program until the segment runs. Called by call.cpp when no segment of the entry fits.
+#pragma once
+#include "runtime/entry.h"
+#include "runtime/exits.h"
+
+namespace kintsugi {
+
+// Null: there will be no segment this time, run plain; or, with an exception set, the call ends with it (a break under
+// fullgraph, a failure of ours under KINTSUGI_STRICT).
+Segment* compile_segment(Entry& entry, const Activation& activation);
+
+// A failure of ours before anything visible happened: counted, told once. True: an exception is set (strict).
+bool internal_failure(const std::string& what);
+
+// Why the segment does not fit this activation, for logs. It may turn out to fit: a place that native code looks at first
+// went stale; then new places are recorded, so that the next look-up is fast again.
+std::string explain_miss(Segment& segment, const Activation& activation);
+
+// "file:line:name" of an instruction.
+std::string place_text(PyCodeObject* code, int offset);
+
+}  // namespace kintsugi

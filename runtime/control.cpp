@@ -1,0 +1,173 @@
+#include "runtime/control.h"
+
+#include "runtime/hook.h"
+#include "runtime/log.h"
+#include "runtime/observe.h"
+#include "runtime/wrapper.h"
+
+namespace kintsugi {
+
+TracePolicy trace_policy(const Policy& policy) {
+  TracePolicy result;
+  result.fullgraph = policy.fullgraph;
+  result.dynamic = policy.dynamic;
+  result.inline_calls = !options.break_everywhere;
+  result.break_everywhere = options.break_everywhere;
+  result.fuse = !options.no_fuse;
+  return result;
+}
+
+namespace {
+
+// ---- disable -------------------------------------------------------------------------------------------------------
+
+struct Disabled {
+  Wrapper wrapper;
+  PyObject* reason;  // str, or null
+  bool recursive;
+};
+PyTypeObject* disabled_type = nullptr;
+Disabled* as_disabled(PyObject* object) { return reinterpret_cast<Disabled*>(object); }
+
+// Nothing below the call is captured, except through compiled functions of its own. Not recursive: the function is a copy
+// whose code object is marked (see kt.compiler.disable), and what it calls is captured as usual.
+PyObject* call_disabled(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  Ref function = Ref::share(as_disabled(self)->wrapper.function);
+  CaptureScope scope(is_capturing() && !as_disabled(self)->recursive);
+  return PyObject_Vectorcall(function.get(), args, nargsf, kwnames);
+}
+
+void release_disabled(Wrapper* wrapper) { Py_CLEAR(reinterpret_cast<Disabled*>(wrapper)->reason); }
+
+PyObject* rebuild_disabled(Wrapper* wrapper) {
+  auto* self = reinterpret_cast<Disabled*>(wrapper);
+  Ref module(PyImport_ImportModule("kintsugi.compiler"));
+  Ref function(module ? PyObject_GetAttrString(module.get(), "disable") : nullptr);
+  Ref original(function ? PyObject_GetAttrString(reinterpret_cast<PyObject*>(self), "__wrapped__") : nullptr);
+  return original ? Py_BuildValue("O(OO)", function.get(), original.get(), self->recursive ? Py_True : Py_False) : nullptr;
+}
+
+const WrapperKind disabled_kind = {"kintsugi._runtime._driver.DisabledFunction", sizeof(Disabled),
+                                   "A function that runs as plain Python wherever it is called from.", "disabled",
+                                   release_disabled, rebuild_disabled};
+
+// make_disabled(callable, recursive, reason) -> DisabledFunction
+PyObject* make_disabled(PyObject*, PyObject* args) {
+  PyObject *callable, *reason;
+  int recursive;
+  if (!PyArg_ParseTuple(args, "OpO", &callable, &recursive, &reason)) return nullptr;
+  auto* made = reinterpret_cast<Disabled*>(make_wrapper(disabled_type, callable, call_disabled));
+  if (made == nullptr) return nullptr;
+  made->recursive = recursive != 0;
+  made->reason = reason == Py_None ? nullptr : Py_NewRef(reason);
+  return reinterpret_cast<PyObject*>(made);
+}
+
+PyObject* skip_code(PyObject*, PyObject* code) {
+  if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "skip_code() takes a code object, not %R", code);
+  CodeRecord* record = record_of(reinterpret_cast<PyCodeObject*>(code));
+  if (record == nullptr) return nullptr;
+  record->skipped = true;
+  Py_RETURN_NONE;
+}
+
+PyObject* disabled_facts(PyObject*, PyObject* callable) {
+  if (Py_TYPE(callable) != disabled_type) Py_RETURN_NONE;
+  Disabled* self = as_disabled(callable);
+  return Py_BuildValue("OOO", self->wrapper.function, self->recursive ? Py_True : Py_False,
+                       self->reason == nullptr ? Py_None : self->reason);
+}
+
+// ---- graph_break, opaque -------------------------------------------------------------------------------------------
+
+PyObject *graph_break_function = nullptr, *opaque_function = nullptr;
+
+PyObject* graph_break(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
+
+PyObject* opaque(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return Py_NewRef(count > 0 ? args[0] : Py_None);
+}
+
+// ---- Settings ------------------------------------------------------------------------------------------------------
+
+PyObject* set_option_method(PyObject*, PyObject* args) {
+  const char* name;
+  long long value;
+  if (!PyArg_ParseTuple(args, "sL", &name, &value)) return nullptr;
+  std::string error;
+  if (set_option(name, value, &error)) Py_RETURN_NONE;
+  PyErr_SetString(error.find("no setting") == std::string::npos ? PyExc_ValueError : PyExc_AttributeError, error.c_str());
+  return nullptr;
+}
+
+// settings() -> {name: (value, meaning)}
+PyObject* settings(PyObject*, PyObject*) {
+  Ref result(PyDict_New());
+  if (!result) return nullptr;
+  auto add = [&](const char* name, PyObject* stolen, const char* meaning) {
+    Ref value(stolen);
+    Ref pair(value ? Py_BuildValue("Os", value.get(), meaning) : nullptr);
+    return pair && PyDict_SetItemString(result.get(), name, pair.get()) == 0;
+  };
+  auto object_of = [](auto value) {
+    if constexpr (std::is_same_v<decltype(value), bool>) return PyBool_FromLong(value);
+    else return PyLong_FromLong(value);
+  };
+#define KN_OPTION(type, name, value, meaning) \
+  if (!add(#name, object_of(options.name), meaning)) return nullptr;
+  KN_OPTIONS(KN_OPTION)
+#undef KN_OPTION
+  return result.release();
+}
+
+PyObject* set_logs_method(PyObject*, PyObject* names) {
+  const char* text = PyUnicode_AsUTF8(names);
+  if (text == nullptr) return nullptr;
+  std::string error;
+  if (set_logs(text, &error)) Py_RETURN_NONE;
+  PyErr_SetString(PyExc_ValueError, error.c_str());
+  return nullptr;
+}
+
+PyObject* reset(PyObject*, PyObject*) {
+  reset_entries();
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"make_disabled", make_disabled, METH_VARARGS, "make_disabled(callable, recursive, reason): see kt.compiler.disable"},
+    {"disabled_facts", disabled_facts, METH_O, "(function, recursive, reason) of a disabled function, else None"},
+    {"skip_code", skip_code, METH_O, "skip_code(code): its own frames are never captured; what it calls is"},
+    {"graph_break", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(graph_break)), METH_VARARGS | METH_KEYWORDS,
+     "graph_break(msg=\"\")\n--\n\nA break that the program asks for: what comes before and after is compiled apart.\n"
+     "Outside of compiled code it does nothing. `graph_break(\"read the sensor\")`"},
+    {"opaque", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(opaque)), METH_FASTCALL,
+     "opaque(*args)\n--\n\nAn empty C function without a model: calling it is a break. Returns its first argument or None."},
+    {"set_option", set_option_method, METH_VARARGS, "set_option(name, value): see kt._dynamo.config"},
+    {"settings", settings, METH_NOARGS, "name to (value, meaning) of every setting"},
+    {"set_logs", set_logs_method, METH_O, "set_logs(\"name,name\"): which records go to stderr"},
+    {"reset", reset, METH_NOARGS, "reset()\n--\n\nDrops every compiled segment and what was learnt. Safe at any time."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool is_graph_break(Borrowed callable) { return callable == graph_break_function; }
+bool is_opaque(Borrowed callable) { return callable == opaque_function; }
+
+Borrowed disabled_target(Borrowed callable, Borrowed* reason) {
+  if (Py_TYPE(callable) != disabled_type) return nullptr;
+  if (reason != nullptr) *reason = as_disabled(callable)->reason;
+  return as_disabled(callable)->wrapper.function;
+}
+bool is_disabled_recursively(Borrowed callable) { return as_disabled(callable)->recursive; }
+
+bool init_control(PyObject* module) {
+  disabled_type = make_wrapper_type(&disabled_kind);
+  if (disabled_type == nullptr || PyModule_AddType(module, disabled_type) < 0) return false;
+  if (PyModule_AddFunctions(module, methods) < 0) return false;
+  graph_break_function = PyObject_GetAttrString(module, "graph_break");
+  opaque_function = PyObject_GetAttrString(module, "opaque");
+  return graph_break_function != nullptr && opaque_function != nullptr;
+}
+
+}  // namespace kintsugi

@@ -1,0 +1,226 @@
+#include "runtime/entry.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "kernels/layout.h"
+#include "runtime/observe.h"
+
+namespace kintsugi {
+
+namespace {
+
+Py_ssize_t extra_index = -1;
+uint64_t ticks = 0;
+
+// Every live record, for reset() and eviction.
+std::unordered_set<CodeRecord*>& records() {
+  static auto* all = new std::unordered_set<CodeRecord*>;
+  return *all;
+}
+
+void drop_record(void* data) {  // the code object dies
+  auto* record = static_cast<CodeRecord*>(data);
+  if (record == nullptr) return;
+  records().erase(record);
+  SavedError saved;
+  for (auto& entry : record->entries)
+    while (!entry->segments.empty()) retire(entry->segments.back());
+  delete record;
+}
+
+// Code that nobody wants compiled for its own sake: the standard library and this package.
+bool is_skipped_file(PyObject* filename) {
+  static std::vector<std::string>* folders = [] {
+    auto* found = new std::vector<std::string>;
+    SavedError saved;
+    for (const char* module : {"os", "kintsugi"}) {
+      Ref imported(PyImport_GetModule(Ref(PyUnicode_FromString(module)).get()));
+      Ref file(imported ? PyObject_GetAttrString(imported.get(), "__file__") : nullptr);
+      const char* text = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
+      if (text != nullptr) found->push_back(std::string(text, 0, std::string(text).rfind('/') + 1));
+      PyErr_Clear();
+    }
+    return found;
+  }();
+  SavedError saved;
+  const char* text = PyUnicode_AsUTF8(filename);
+  PyErr_Clear();
+  if (text == nullptr || *text == '\0') return true;
+  std::string name = text;
+  if (name.rfind("<frozen", 0) == 0) return true;
+  if (name.find("/site-packages/") != std::string::npos) return false;  // lies below the standard library
+  return std::any_of(folders->begin(), folders->end(), [&](const std::string& folder) { return name.rfind(folder, 0) == 0; });
+}
+
+// The callback of a segment's weakrefs: something it relied on has died.
+constexpr const char* kSegmentCapsule = "kintsugi.segment";
+PyObject* something_died(PyObject* capsule, PyObject*) {
+  auto* segment = static_cast<Segment*>(PyCapsule_GetContext(capsule));
+  if (segment != nullptr) retire(segment);
+  Py_RETURN_NONE;
+}
+PyMethodDef death_method = {"something_died", something_died, METH_O, nullptr};
+
+PyObject* make_death_callback(Segment* segment) {
+  Ref capsule(PyCapsule_New(segment, kSegmentCapsule, nullptr));
+  if (!capsule || PyCapsule_SetContext(capsule.get(), segment) != 0) return nullptr;
+  return PyCFunction_New(&death_method, capsule.get());
+}
+
+// Holds one binding; an object that takes no weak reference is held strongly.
+void hold(Segment* segment, size_t index) {
+  void* binding = segment->code->bindings[index];
+  Hold& how = segment->holds[index];
+  if (binding == nullptr) how = Hold::kNone;
+  if (how == Hold::kLayout) retain(static_cast<Layout*>(binding));
+  if (how == Hold::kWeak) {
+    SavedError saved;
+    if (segment->death == nullptr) segment->death = make_death_callback(segment);
+    PyObject* weak =
+        segment->death == nullptr ? nullptr : PyWeakref_NewRef(static_cast<PyObject*>(binding), segment->death);
+    if (weak != nullptr) {
+      segment->weak.push_back(weak);
+    } else {
+      PyErr_Clear();
+      how = Hold::kStrong;
+    }
+  }
+  if (how == Hold::kStrong) Py_INCREF(static_cast<PyObject*>(binding));
+}
+
+}  // namespace
+
+bool init_entries() {
+  extra_index = _PyEval_RequestCodeExtraIndex(drop_record);
+  if (extra_index >= 0) return true;
+  PyErr_SetString(PyExc_RuntimeError, "kintsugi: no extra slot is left on code objects; other tools took them all");
+  return false;
+}
+
+CodeRecord* find_record(PyCodeObject* code) {
+  void* record = nullptr;
+  if (_PyCode_GetExtra(reinterpret_cast<PyObject*>(code), extra_index, &record) != 0) PyErr_Clear();
+  return static_cast<CodeRecord*>(record);
+}
+
+CodeRecord* record_of(PyCodeObject* code) {
+  CodeRecord* record = find_record(code);
+  if (record != nullptr) return record;
+  record = new CodeRecord;
+  record->code = code;
+  record->skipped = is_skipped_file(code->co_filename);
+  if (_PyCode_SetExtra(reinterpret_cast<PyObject*>(code), extra_index, record) != 0) {
+    delete record;
+    return nullptr;
+  }
+  records().insert(record);
+  return record;
+}
+
+Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int depth, Policy policy) {
+  if (depth > kMaxEntryDepth) return nullptr;
+  uint64_t nulls = 0;
+  for (int i = 0; i < depth; ++i) nulls |= static_cast<uint64_t>(stack[i] == nullptr) << i;
+  auto at = std::lower_bound(record.entries.begin(), record.entries.end(), offset,
+                             [](const std::unique_ptr<Entry>& entry, int wanted) { return entry->offset < wanted; });
+  for (auto found = at; found != record.entries.end() && (*found)->offset == offset; ++found) {
+    Entry& entry = **found;
+    if (entry.depth == depth && entry.nulls == nulls && entry.policy == policy) return &entry;
+  }
+  auto entry = std::make_unique<Entry>();
+  entry->record = &record;
+  entry->offset = offset;
+  entry->depth = depth;
+  entry->nulls = nulls;
+  entry->policy = policy;
+  return record.entries.insert(at, std::move(entry))->get();
+}
+
+Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {
+  auto* segment = new Segment;
+  segment->code = code;
+  segment->entry = &entry;
+  segment->holds = std::move(holds);
+  segment->holds.resize(code->bindings.size(), Hold::kNone);
+  for (size_t i = 0; i < segment->holds.size(); ++i) hold(segment, i);
+  const Plan& plan = code->plan;
+  for (const Step& step : plan.steps)
+    segment->kernels += step.kind == StepKind::k_kernel || step.kind == StepKind::k_group || step.kind == StepKind::k_run_op;
+  PyCodeObject* python = entry.record->code;
+  int parameters = python->co_argcount + python->co_kwonlyargcount + ((python->co_flags & CO_VARARGS) != 0) +
+                   ((python->co_flags & CO_VARKEYWORDS) != 0);
+  segment->reads_parameters_only = true;
+  for (const Guard& guard : plan.guards)
+    if ((guard.kind == GuardKind::k_slot || guard.kind == GuardKind::k_unbound) && guard.imm >= parameters)
+      segment->reads_parameters_only = false;
+  segment->returns = plan.breaks.empty() && plan.final_exit != kNoExit &&
+                     plan.exits[static_cast<size_t>(plan.final_exit)].kind == ExitKind::kReturn;
+  segment->last_run = next_tick();
+  entry.segments.push_back(segment);
+  entry.first = segment;
+  ++counters.segments;
+  return segment;
+}
+
+void retire(Segment* segment) {
+  Entry* entry = segment->entry;
+  if (entry == nullptr) return;
+  auto& segments = entry->segments;
+  segments.erase(std::find(segments.begin(), segments.end(), segment));
+  if (entry->first == segment) entry->first = segments.empty() ? nullptr : segments.back();
+  segment->entry = nullptr;
+  if (segment->running == 0) free_retired(segment);
+}
+
+void free_retired(Segment* segment) {
+  // A weakref may be dying right now, and dropping objects may run code: first nobody can find the segment any more.
+  if (segment->death != nullptr) PyCapsule_SetContext(PyCFunction_GET_SELF(segment->death), nullptr);
+  for (PyObject* weak : segment->weak) Py_DECREF(weak);
+  Py_XDECREF(segment->death);
+  std::vector<void*> bindings = segment->code->bindings;
+  std::vector<Hold> holds = std::move(segment->holds);
+  free_segment(segment->code);
+  delete segment;
+  for (size_t i = 0; i < holds.size(); ++i) {
+    if (holds[i] == Hold::kLayout) release(static_cast<Layout*>(bindings[i]));
+    if (holds[i] == Hold::kStrong) Py_DECREF(static_cast<PyObject*>(bindings[i]));
+  }
+}
+
+bool evict_oldest(const Segment* keep) {
+  Segment* oldest = nullptr;
+  for (CodeRecord* record : records())
+    for (auto& entry : record->entries)
+      for (Segment* segment : entry->segments)
+        if (segment != keep && segment->running == 0 && (oldest == nullptr || segment->last_run < oldest->last_run))
+          oldest = segment;
+  if (oldest == nullptr) return false;
+  ++counters.evictions;
+  retire(oldest);
+  return true;
+}
+
+void reset_entries() {
+  std::vector<Segment*> all;
+  for (CodeRecord* record : records()) {
+    record->plain = false;
+    record->fruitless_runs = 0;
+    record->plain_types.clear();
+    for (auto& entry : record->entries) {
+      entry->memory = {};
+      entry->limit_told = entry->beyond_help = false;
+      entry->first = nullptr;
+      for (Segment* segment : std::exchange(entry->segments, {})) {
+        segment->entry = nullptr;
+        all.push_back(segment);
+      }
+    }
+  }
+  for (Segment* segment : all)
+    if (segment->running == 0) free_retired(segment);
+}
+
+uint64_t next_tick() { return ++ticks; }
+
+}  // namespace kintsugi

@@ -1,0 +1,89 @@
+// What a code object owns: its entries, each with the segments compiled so far. The record hangs in the code object's
+// extra slot and dies with it. Segments are immutable once published; one that retires is unlinked at once and freed when
+// no activation is inside it. Everything here is under the interpreter's lock. Used by call.cpp only.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "jit/glue.h"
+#include "jit/tracer.h"
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+struct Entry;
+
+struct Segment {
+  SegmentCode* code = nullptr;      // owned
+  Entry* entry = nullptr;           // null once retired
+  std::vector<Hold> holds;          // by ConstantId: what this segment holds of code->bindings
+  std::vector<PyObject*> weak;      // weakrefs whose death retires the segment
+  PyObject* death = nullptr;        // their callback
+  int32_t running = 0;              // activations inside its code or reading its exits
+  int32_t kernels = 0;              // kernel steps of one run
+  int32_t tensor_ops = 0;
+  int32_t rebuilds = 0;             // times its stale caches were recorded anew
+  bool reads_parameters_only = false;  // its guards need no slot beyond the parameters
+  bool returns = false;             // its last exit is the function's return, and nothing in it breaks
+  uint64_t last_run = 0;            // tick of compile or latest look-up that went past the first segment
+};
+
+// What a segment was compiled under beside its guards: wrappers with different settings do not share segments.
+struct Policy {
+  bool fullgraph = false;
+  int8_t dynamic = -1;
+  bool operator==(const Policy&) const = default;
+};
+
+struct CodeRecord;
+
+// A dispatch point. The address stays valid as long as the code object lives, also over reset().
+struct Entry {
+  CodeRecord* record = nullptr;
+  int32_t offset = 0;
+  int32_t depth = 0;      // values on the stack
+  uint64_t nulls = 0;     // bit d: stack slot d is NULL
+  Policy policy;
+  Segment* first = nullptr;          // tried first: the latest hit
+  std::vector<Segment*> segments;    // in order of compilation; holds `first` too
+  EntryMemory memory;
+  bool limit_told = false;
+  bool beyond_help = false;          // tracing failed for a reason that will not go away
+};
+
+struct CodeRecord {
+  PyCodeObject* code = nullptr;      // borrowed: it owns us
+  std::vector<std::unique_ptr<Entry>> entries;  // few; by offset, then the rest of the key
+  bool skipped = false;              // never compiled when the hook offers it: the standard library, this package
+  bool plain = false;                // frames that the hook offers run plain: complete runs recorded no tensor operation
+  int32_t fruitless_runs = 0;        // complete captured runs without one
+  std::vector<std::vector<PyTypeObject*>> plain_types;  // argument types for which calls are only forwarded
+};
+
+inline constexpr int kMaxEntryDepth = 64;  // deeper stacks are not compiled
+
+bool init_entries();
+// Null with an exception set only when memory is short. `find` never makes one.
+CodeRecord* find_record(PyCodeObject* code);
+CodeRecord* record_of(PyCodeObject* code);
+// Null when the stack is too deep for an entry.
+Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int depth, Policy policy);
+
+// Takes what trace() answered and the code made from it. Holds bindings as `holds` says.
+Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds);
+void retire(Segment* segment);
+// Fast-path brackets around native code and around reading its exits.
+inline void pin(Segment* segment) { ++segment->running; }
+void free_retired(Segment* segment);
+inline void unpin(Segment* segment) {
+  if (--segment->running == 0 && segment->entry == nullptr) [[unlikely]] free_retired(segment);
+}
+
+// Retires the segment that ran longest ago, of all code objects; never `keep`. False: there is none.
+bool evict_oldest(const Segment* keep);
+// Drops every segment, mark and memory.
+void reset_entries();
+uint64_t next_tick();
+
+}  // namespace kintsugi

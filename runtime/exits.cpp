@@ -1,0 +1,379 @@
+#include "runtime/exits.h"
+
+#include <cstring>
+
+namespace kintsugi {
+
+namespace {
+
+// Builds the objects of one exit or step. One recipe is one object. Containers that can hold themselves (a cell whose
+// function closes over it) are made empty first and filled when everything around them exists.
+class Builder {
+ public:
+  // memo: one null word a recipe.
+  Builder(NativeState* state, PyObject** memo)
+      : state_(state), plan_(state->segment->plan), bindings_(state->segment->bindings), memo_(memo) {}
+  ~Builder() {
+    for (RecipeId id : made_) Py_XDECREF(memo_[id]);
+  }
+
+  // True with *out a new reference or null (unbound); false with an exception set.
+  bool make(RecipeId id, PyObject** out) {
+    *out = get(id);
+    if (*out == nullptr && PyErr_Occurred()) return false;
+    Py_XINCREF(*out);
+    return fill_waiting();
+  }
+
+ private:
+  PyObject* object(ValueId value) { return reinterpret_cast<PyObject*>(state_->values[value]); }
+  PyObject* constant(ConstantId id) { return static_cast<PyObject*>(bindings_[id]); }
+
+  // Borrowed from the memo, the values or the bindings. Null: unbound, or an exception is set.
+  PyObject* get(RecipeId id) {
+    if (id < 0) return nullptr;
+    const Recipe& recipe = plan_.recipes[id];
+    switch (recipe.kind) {
+      case RecipeKind::kNull: return nullptr;
+      case RecipeKind::kValue: return object(recipe.value);
+      case RecipeKind::kConstant: return constant(recipe.constant);
+      default: break;
+    }
+    if (memo_[id] != nullptr) return memo_[id];
+    PyObject* made = make_new(id, recipe);
+    if (made == nullptr) return nullptr;
+    if (memo_[id] != nullptr) {  // made meanwhile, as a part of itself
+      Py_DECREF(made);
+      return memo_[id];
+    }
+    memo_[id] = made;
+    made_.push_back(id);
+    return made;
+  }
+
+  // A part that must exist.
+  PyObject* part(const Recipe& recipe, size_t index) {
+    PyObject* object = get(recipe.parts[index]);
+    if (object == nullptr && !PyErr_Occurred())
+      PyErr_Format(PyExc_SystemError, "part %zu of a recipe is unbound", index);
+    return object;
+  }
+
+  PyObject* tuple_of(const Recipe& recipe, size_t first) {
+    Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(recipe.parts.size() - first)));
+    for (size_t i = first; tuple && i < recipe.parts.size(); ++i) {
+      PyObject* item = part(recipe, i);
+      if (item == nullptr) return nullptr;
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - first), Py_NewRef(item));
+    }
+    return tuple.release();
+  }
+
+  PyObject* call(PyObject* callable, const Recipe& recipe, size_t first) {
+    Ref arguments(tuple_of(recipe, first));
+    if (!arguments || !fill_waiting()) return nullptr;
+    return PyObject_CallObject(callable, arguments.get());
+  }
+
+  // An iterator over part 0, moved to part 1.
+  PyObject* positioned(PyObject* iterator_stolen, const Recipe& recipe) {
+    Ref iterator(iterator_stolen);
+    PyObject* index = iterator ? part(recipe, 1) : nullptr;
+    if (index == nullptr) return nullptr;
+    Ref none(PyObject_CallMethod(iterator.get(), "__setstate__", "O", index));
+    return none ? iterator.release() : nullptr;
+  }
+
+  PyObject* make_new(RecipeId id, const Recipe& recipe);
+  PyObject* make_function(const Recipe& recipe);
+  PyObject* make_partial(const Recipe& recipe);
+  PyObject* make_dict_walk(const Recipe& recipe);
+
+  PyObject* later(RecipeId id, PyObject* empty) {
+    if (empty != nullptr) waiting_.push_back(id);
+    return empty;
+  }
+  bool fill_waiting() {
+    while (!waiting_.empty()) {
+      RecipeId id = waiting_.back();
+      waiting_.pop_back();
+      if (memo_[id] == nullptr) continue;
+      if (!fill(plan_.recipes[id], memo_[id])) return false;
+    }
+    return true;
+  }
+  bool fill(const Recipe& recipe, PyObject* container);
+
+  NativeState* state_;
+  const Plan& plan_;
+  const std::vector<void*>& bindings_;
+  PyObject** memo_;
+  std::vector<RecipeId> made_, waiting_;
+};
+
+PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
+  int64_t word = recipe.value == kNoValue ? 0 : static_cast<int64_t>(state_->values[recipe.value]);
+  switch (recipe.kind) {
+    case RecipeKind::kBoxInt: return PyLong_FromLongLong(word);
+    case RecipeKind::kBoxBool: return PyBool_FromLong(word != 0);
+    case RecipeKind::kBoxFloat: {
+      double number;
+      std::memcpy(&number, &word, sizeof number);
+      return PyFloat_FromDouble(number);
+    }
+    case RecipeKind::kTuple: return tuple_of(recipe, 0);
+    case RecipeKind::kList: return later(id, PyList_New(0));
+    case RecipeKind::kDict: return later(id, PyDict_New());
+    case RecipeKind::kSet: return later(id, PySet_New(nullptr));
+    case RecipeKind::kCell: return later(id, PyCell_New(nullptr));
+    case RecipeKind::kInstance: {
+      auto* type = reinterpret_cast<PyTypeObject*>(constant(recipe.constant));
+      Ref nothing(PyTuple_New(0));
+      return nothing ? later(id, PyBaseObject_Type.tp_new(type, nothing.get(), nullptr)) : nullptr;
+    }
+    case RecipeKind::kSlice: {
+      PyObject *start = part(recipe, 0), *stop = start ? part(recipe, 1) : nullptr, *step = stop ? part(recipe, 2) : nullptr;
+      return step == nullptr ? nullptr : PySlice_New(start, stop, step);
+    }
+    case RecipeKind::kFunction: return make_function(recipe);
+    case RecipeKind::kBoundMethod: {
+      PyObject *function = part(recipe, 0), *self = function ? part(recipe, 1) : nullptr;
+      return self == nullptr ? nullptr : PyMethod_New(function, self);
+    }
+    case RecipeKind::kRange: return call(reinterpret_cast<PyObject*>(&PyRange_Type), recipe, 0);
+    case RecipeKind::kRangeIterator: {
+      Ref range(call(reinterpret_cast<PyObject*>(&PyRange_Type), recipe, 0));
+      return range ? PyObject_GetIter(range.get()) : nullptr;
+    }
+    case RecipeKind::kSequenceIterator: {
+      PyObject* sequence = part(recipe, 0);
+      if (sequence == nullptr || !fill_waiting()) return nullptr;
+      return positioned(PyObject_GetIter(sequence), recipe);
+    }
+    case RecipeKind::kReversed: {
+      PyObject* sequence = part(recipe, 0);
+      if (sequence == nullptr || !fill_waiting()) return nullptr;
+      return positioned(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyReversed_Type), sequence), recipe);
+    }
+    case RecipeKind::kEnumerate: return call(reinterpret_cast<PyObject*>(&PyEnum_Type), recipe, 0);
+    case RecipeKind::kZip: return call(reinterpret_cast<PyObject*>(&PyZip_Type), recipe, 0);
+    case RecipeKind::kMap: return call(reinterpret_cast<PyObject*>(&PyMap_Type), recipe, 0);
+    case RecipeKind::kDictView:
+    case RecipeKind::kDictIterator: return make_dict_walk(recipe);
+    case RecipeKind::kPartial: return make_partial(recipe);
+    case RecipeKind::kCallObject: {
+      PyObject* callable = part(recipe, 0);
+      return callable == nullptr ? nullptr : call(callable, recipe, 1);
+    }
+    case RecipeKind::kNull:
+    case RecipeKind::kValue:
+    case RecipeKind::kConstant: break;
+  }
+  PyErr_SetString(PyExc_SystemError, "a recipe has an unknown kind");
+  return nullptr;
+}
+
+// Parts: globals, defaults, keyword defaults, closure, annotations, qualified name; all but the first and last may be unbound.
+PyObject* Builder::make_function(const Recipe& recipe) {
+  PyObject* pieces[4];
+  for (size_t i = 0; i < 4; ++i) {
+    pieces[i] = get(recipe.parts[i + 1]);
+    if (pieces[i] == nullptr && PyErr_Occurred()) return nullptr;
+  }
+  PyObject *globals = part(recipe, 0), *name = globals ? part(recipe, 5) : nullptr;
+  if (name == nullptr) return nullptr;
+  PyObject* function = PyFunction_NewWithQualName(constant(recipe.constant), globals, name);
+  if (function == nullptr) return nullptr;
+  furnish(reinterpret_cast<PyFunctionObject*>(function), Py_XNewRef(pieces[0]), Py_XNewRef(pieces[1]),
+          Py_XNewRef(pieces[3]), Py_XNewRef(pieces[2]));
+  return function;
+}
+
+PyObject* Builder::make_partial(const Recipe& recipe) {
+  PyObject *function = part(recipe, 0), *rest = function ? part(recipe, 1) : nullptr;
+  PyObject* keywords = rest ? part(recipe, 2) : nullptr;
+  if (keywords == nullptr || !fill_waiting()) return nullptr;
+  Ref module(PyImport_ImportModule("functools"));
+  Ref type(module ? PyObject_GetAttrString(module.get(), "partial") : nullptr);
+  Ref head(type ? PyTuple_Pack(1, function) : nullptr);
+  Ref arguments(head ? PySequence_Concat(head.get(), rest) : nullptr);
+  return arguments ? PyObject_Call(type.get(), arguments.get(), keywords) : nullptr;
+}
+
+// keys(), values() or items() of a dict, or an iterator over it that has given some items already.
+PyObject* Builder::make_dict_walk(const Recipe& recipe) {
+  static constexpr const char* kMethods[] = {"keys", "values", "items"};
+  PyObject* dict = part(recipe, 0);
+  if (dict == nullptr || !fill_waiting()) return nullptr;
+  Ref view(PyObject_CallMethod(dict, kMethods[recipe.value], nullptr));
+  if (!view || recipe.kind == RecipeKind::kDictView) return view.release();
+  PyObject* taken = part(recipe, 1);
+  Py_ssize_t count = taken == nullptr ? -1 : PyLong_AsSsize_t(taken);
+  if (count < 0) return nullptr;
+  Ref iterator(PyObject_GetIter(view.get()));
+  for (; iterator && count > 0; --count) {
+    Ref item(PyIter_Next(iterator.get()));
+    if (!item) break;
+  }
+  return PyErr_Occurred() ? nullptr : iterator.release();
+}
+
+bool Builder::fill(const Recipe& recipe, PyObject* container) {
+  const auto& parts = recipe.parts;
+  switch (recipe.kind) {
+    case RecipeKind::kCell: {
+      PyObject* content = parts.empty() ? nullptr : get(parts[0]);
+      if (content == nullptr && PyErr_Occurred()) return false;
+      return PyCell_Set(container, content) == 0;
+    }
+    case RecipeKind::kList:
+    case RecipeKind::kSet:
+      for (size_t i = 0; i < parts.size(); ++i) {
+        PyObject* item = part(recipe, i);
+        if (item == nullptr) return false;
+        int failed = recipe.kind == RecipeKind::kList ? PyList_Append(container, item) : PySet_Add(container, item);
+        if (failed != 0) return false;
+      }
+      return true;
+    case RecipeKind::kDict:
+    case RecipeKind::kInstance:
+      for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+        PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
+        if (value == nullptr) return false;
+        int failed = recipe.kind == RecipeKind::kDict ? PyDict_SetItem(container, key, value)
+                                                      : PyObject_GenericSetAttr(container, key, value);
+        if (failed != 0) return false;
+      }
+      return true;
+    default: return true;
+  }
+}
+
+// A memo of one null word a recipe, on the caller's stack.
+#define KN_MEMO(plan) \
+  static_cast<PyObject**>(std::memset(alloca((plan).recipes.size() * sizeof(PyObject*) + 1), 0, (plan).recipes.size() * sizeof(PyObject*)))
+
+// "ZeroDivisionError: text" becomes the pending exception.
+void raise_from_text(const std::string& text) {
+  size_t colon = text.find(": ");
+  std::string name = text.substr(0, colon);
+  Ref builtins(PyImport_ImportModule("builtins"));
+  Ref type(builtins ? PyObject_GetAttrString(builtins.get(), name.c_str()) : nullptr);
+  if (type && colon != std::string::npos)
+    PyErr_SetString(type.get(), text.c_str() + colon + 2);
+  else if (!PyErr_Occurred())
+    PyErr_SetString(PyExc_SystemError, text.c_str());
+}
+
+}  // namespace
+
+bool Leaving::build(NativeState* state, ExitId id) {
+  segment_ = state->segment;
+  const Plan& plan = segment_->plan;
+  exit_ = &plan.exits[static_cast<size_t>(id)];
+  if (exit_->kind == ExitKind::kRaise && exit_->error == kNoConstant)
+    PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
+  size_t wanted = 0;
+  for (const FrameState& frame : exit_->frames) wanted += 1 + frame.slots.size();
+  if (wanted > kInlineObjects) objects_ = static_cast<PyObject**>(PyMem_Malloc(wanted * sizeof(PyObject*)));
+  bool good = objects_ != nullptr;
+  if (!good) {
+    objects_ = inline_objects_;
+    PyErr_NoMemory();
+  } else {
+    Builder builder(state, KN_MEMO(plan));
+    auto add = [&](RecipeId recipe) {
+      if (good) good = builder.make(recipe, &objects_[object_count_]);
+      if (good) ++object_count_;
+    };
+    if (exit_->kind == ExitKind::kReturn) {
+      good = builder.make(exit_->result, &result_);
+    } else {
+      for (const FrameState& frame : exit_->frames) {
+        add(frame.function);
+        for (const auto& [slot, recipe] : frame.slots) add(recipe);
+      }
+    }
+  }
+  if (good && exit_->error != kNoConstant) raise_from_text(plan.constants[static_cast<size_t>(exit_->error)].text);
+  if (PyErr_Occurred()) {
+    drop_error();
+    PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
+  }
+  for (ValueId value : exit_->owned) Py_XDECREF(reinterpret_cast<PyObject*>(state->values[value]));
+  return good;
+}
+
+void Leaving::drop() {
+  for (size_t i = 0; i < object_count_; ++i) Py_XDECREF(objects_[i]);
+  object_count_ = 0;
+  if (objects_ != inline_objects_) PyMem_Free(objects_);
+  objects_ = inline_objects_;
+  Py_CLEAR(result_);
+  drop_error();
+}
+
+void Leaving::drop_error() {
+  Py_CLEAR(error_type_);
+  Py_CLEAR(error_value_);
+  Py_CLEAR(error_traceback_);
+}
+
+void Leaving::restore_error() {
+  PyErr_Restore(std::exchange(error_type_, nullptr), std::exchange(error_value_, nullptr),
+                std::exchange(error_traceback_, nullptr));
+}
+
+PyObject** Leaving::objects_of(size_t index) {
+  size_t first = 0;
+  for (size_t i = 0; i < index; ++i) first += 1 + exit_->frames[i].slots.size();
+  return objects_ + first;
+}
+
+PyCodeObject* Leaving::code(size_t index) const {
+  return static_cast<PyCodeObject*>(segment_->bindings[static_cast<size_t>(exit_->frames[index].code)]);
+}
+PyFunctionObject* Leaving::function(size_t index) const {
+  return reinterpret_cast<PyFunctionObject*>(const_cast<Leaving*>(this)->objects_of(index)[0]);
+}
+
+void Leaving::write_slots(size_t index, Activation& activation) {
+  const FrameState& state = exit_->frames[index];
+  PyObject** fresh = objects_of(index) + 1;
+  int locals = local_slots(activation.code);
+  int old_depth = activation.depth;
+  // Afterwards fresh[i] holds what slot i held.
+  for (size_t i = 0; i < state.slots.size(); ++i) {
+    int slot = state.slots[i].first;
+    bool is_new = slot >= locals + old_depth;
+    fresh[i] = std::exchange(activation.slots[slot], fresh[i]);
+    if (is_new) fresh[i] = nullptr;  // above the old stack: the word was nothing
+  }
+  auto is_named = [&](int slot) {
+    for (const auto& named : state.slots)
+      if (named.first == slot) return true;
+    return false;
+  };
+  // What is left over: the stack above the new depth, and in an inlined frame its placeholders.
+  PyObject** left = static_cast<PyObject**>(alloca((static_cast<size_t>(locals + old_depth) + 1) * sizeof(PyObject*)));
+  int left_count = 0;
+  for (int slot = index > 0 ? 0 : locals + state.depth; slot < locals + old_depth; ++slot)
+    if (slot >= locals + state.depth || !is_named(slot)) left[left_count++] = std::exchange(activation.slots[slot], nullptr);
+  activation.depth = state.depth;
+  if (activation.frame != nullptr) set_value_count(activation.frame, locals + state.depth);
+  for (size_t i = 0; i < state.slots.size(); ++i) Py_XDECREF(std::exchange(fresh[i], nullptr));
+  for (int i = 0; i < left_count; ++i) Py_XDECREF(left[i]);
+}
+
+PyObject* build_recipe(NativeState* state, RecipeId recipe) {
+  Builder builder(state, KN_MEMO(state->segment->plan));
+  PyObject* object = nullptr;
+  if (!builder.make(recipe, &object)) {
+    Py_XDECREF(object);
+    return nullptr;
+  }
+  if (object == nullptr) PyErr_SetString(PyExc_SystemError, "a recipe that must give an object gives none");
+  return object;
+}
+
+}  // namespace kintsugi

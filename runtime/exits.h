@@ -1,0 +1,56 @@
+// The way out of native code: values become objects, objects become slots. The plan says how (recipes, frame states); here
+// it is carried out. All objects of an exit are built before the first slot changes, so that a failure changes nothing.
+// Called by call.cpp at exits and by step_helpers.cpp for the step `build`.
+#pragma once
+#include "jit/glue.h"
+#include "runtime/python.h"
+#include "runtime/resume.h"
+
+namespace kintsugi {
+
+// What an exit hands on. Owns every object in it until taken.
+class Leaving {
+ public:
+  Leaving() = default;
+  ~Leaving() { drop(); }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+  // Builds everything that `exit` names and releases the values it owns. A pending exception (kRaise) is kept aside. False:
+  // building failed, has_error() holds why, and the slots are as they were.
+  bool build(NativeState* state, ExitId exit);
+
+  const Exit* exit() const { return exit_; }
+  const FrameState& frame(size_t index) const { return exit_->frames[index]; }
+  size_t frame_count() const { return exit_->frames.size(); }
+  PyCodeObject* code(size_t index) const;                // borrowed from the segment
+  PyFunctionObject* function(size_t index) const;        // of an inlined frame; borrowed from here
+  PyObject* take_result() { return std::exchange(result_, nullptr); }
+
+  // Makes frame `index` hold what the exit says. Root: slots that are not named keep what they hold. An inlined frame: they
+  // become unbound. The stack gets the exit's depth. Old contents go last.
+  void write_slots(size_t index, Activation& activation);
+
+  bool has_error() const { return error_type_ != nullptr; }
+  void restore_error();  // the exception becomes the thread's pending one
+
+ private:
+  void drop();
+  void drop_error();
+  PyObject** objects_of(size_t index);
+
+  const Exit* exit_ = nullptr;
+  const SegmentCode* segment_ = nullptr;
+  PyObject* result_ = nullptr;
+  PyObject *error_type_ = nullptr, *error_value_ = nullptr, *error_traceback_ = nullptr;
+  // By frame, root first: the function object (null for the root), then one object a named slot. Null: unbound.
+  static constexpr size_t kInlineObjects = 40;
+  PyObject* inline_objects_[kInlineObjects];
+  PyObject** objects_ = inline_objects_;
+  size_t object_count_ = 0;
+};
+
+// The object of one recipe: a new reference, or null with an exception set.
+PyObject* build_recipe(NativeState* state, RecipeId recipe);
+
+}  // namespace kintsugi

@@ -1,0 +1,201 @@
+#include "runtime/observe.h"
+
+#include <set>
+
+#include "runtime/log.h"
+#include "runtime/status.h"
+
+namespace kintsugi {
+
+Counters counters;
+
+namespace {
+
+using Reasons = std::map<std::string, int64_t>;
+std::map<std::string, Reasons>& all_reasons() {
+  static auto* reasons = new std::map<std::string, Reasons>;  // outlives every module's teardown
+  return *reasons;
+}
+
+// Compiles since start_recording(), for explain(). Null: nobody listens.
+PyObject* recording = nullptr;
+
+std::string indented(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    result += c;
+    if (c == '\n') result += "    ";
+  }
+  return result;
+}
+
+// Line `number` of a file through linecache, without blanks around it. Empty when it cannot be had.
+std::string source_line(const std::string& file, int number) {
+  SavedError saved;
+  Ref cache(PyImport_ImportModule("linecache"));
+  Ref line(cache ? PyObject_CallMethod(cache.get(), "getline", "si", file.c_str(), number) : nullptr);
+  Ref stripped(line ? PyObject_CallMethod(line.get(), "strip", nullptr) : nullptr);
+  const char* text = stripped ? PyUnicode_AsUTF8(stripped.get()) : nullptr;
+  std::string result = text == nullptr ? "" : text;
+  PyErr_Clear();
+  return result;
+}
+
+struct UserLine {
+  std::string file, function;
+  int line = 0;
+};
+UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
+  UserLine result;
+  size_t last = text.rfind(':');
+  size_t middle = last == std::string::npos || last == 0 ? std::string::npos : text.rfind(':', last - 1);
+  if (middle == std::string::npos) return {text, "", 0};
+  result.file = text.substr(0, middle);
+  result.line = std::atoi(text.substr(middle + 1, last - middle - 1).c_str());
+  result.function = text.substr(last + 1);
+  return result;
+}
+
+std::string stack_text(const std::vector<std::string>& stack) {
+  std::string text;
+  for (const std::string& entry : stack) {
+    UserLine line = parse_line(entry);
+    text += "  File \"" + line.file + "\", line " + std::to_string(line.line) + ", in " + line.function + "\n";
+    std::string source = source_line(line.file, line.line);
+    if (!source.empty()) text += "    " + source + "\n";
+  }
+  return text;
+}
+
+PyObject* list_of(const std::vector<std::string>& lines) {
+  Ref list(PyList_New(0));
+  for (const std::string& line : lines) {
+    Ref text(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
+    if (!list || !text || PyList_Append(list.get(), text.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+}  // namespace
+
+void count_reason(const char* heading, const std::string& text) { ++all_reasons()[heading][text]; }
+
+std::string message_of(const BreakRecord& record) {
+  const BreakRow& facts = row(static_cast<BreakReason>(record.reason));
+  std::string text = facts.type;
+  text += "\n  Explanation: " + indented(record.explanation.empty() ? facts.explanation : record.explanation);
+  std::string hints = facts.hints;
+  for (size_t start = 0; start < hints.size();) {
+    size_t end = std::min(hints.find('\n', start), hints.size());
+    text += "\n  Hint: " + hints.substr(start, end - start);
+    start = end + 1;
+  }
+  text += "\n\n  Developer debug context: " + indented(record.context) + "\n";
+  return text;
+}
+
+std::string error_text(const BreakRecord& record) {
+  return message_of(record) + "\nfrom user code:\n" + stack_text(record.stack) +
+         "\nSet kt._dynamo.config.verbose for the internal stack.";
+}
+
+void log_break(const BreakRecord& record, const char* introduction) {
+  count_reason("graph_break", message_of(record));
+  if (!is_logged(LogKind::k_graph_breaks)) return;
+  static auto* seen = new std::set<std::string>;
+  UserLine where = record.stack.empty() ? UserLine{} : parse_line(record.stack.back());
+  std::string place = where.file + ":" + std::to_string(where.line);
+  std::string chain = std::to_string(record.reason);
+  for (const std::string& entry : record.stack) chain += "\n" + entry;
+  if (!seen->insert(chain).second) {
+    write_record(LogKind::k_graph_breaks,
+                 "Graph break (user stack suppressed, it is a duplicate) at " + place + "\n" + message_of(record));
+    return;
+  }
+  std::string text = "Graph break in user code at " + place + "\nGraph Break Reason: ";
+  if (*introduction != '\0') text += std::string(introduction) + "\n";
+  write_record(LogKind::k_graph_breaks, text + message_of(record) + "User code traceback:\n" + stack_text(record.stack));
+}
+
+void note_compile(const CompileRecord& record) {
+  if (recording == nullptr) return;
+  SavedError saved;
+  Ref graph(list_of(record.graph)), guards(list_of(record.guards));
+  Ref stack(list_of(record.ended_by == nullptr ? std::vector<std::string>{} : record.ended_by->stack));
+  std::string message = record.ended_by == nullptr ? "" : message_of(*record.ended_by);
+  Ref entry(graph && guards && stack
+                ? Py_BuildValue("{s:s,s:O,s:i,s:O,s:s,s:O,s:d,s:d,s:d}", "function", record.function.c_str(), "graph",
+                                graph.get(), "tensor_ops", record.tensor_ops, "guards", guards.get(), "break",
+                                message.c_str(), "stack", stack.get(), "trace_us", record.trace_us, "fuse_us",
+                                record.fuse_us, "emit_us", record.emit_us)
+                : nullptr);
+  if (!entry || PyList_Append(recording, entry.get()) < 0) PyErr_Clear();  // explain() shows less; the program runs on
+}
+
+// ---- Python's view -------------------------------------------------------------------------------------------------
+
+namespace {
+
+// counts(heading) -> dict of name to number
+PyObject* counts(PyObject*, PyObject* heading) {
+  const char* name = PyUnicode_AsUTF8(heading);
+  if (name == nullptr) return nullptr;
+  Ref result(PyDict_New());
+  if (!result) return nullptr;
+  auto add = [&](const std::string& key, int64_t value) {
+    Ref number(PyLong_FromLongLong(value));
+    Ref text(PyUnicode_DecodeUTF8(key.data(), static_cast<Py_ssize_t>(key.size()), "replace"));
+    return number && text && PyDict_SetItem(result.get(), text.get(), number.get()) == 0;
+  };
+  if (std::string(name) == "native") {
+#define KN_COUNTER(counter, ...) \
+  if (!add(#counter, counters.counter)) return nullptr;
+    KN_COUNTERS(KN_COUNTER)
+#undef KN_COUNTER
+    return result.release();
+  }
+  auto found = all_reasons().find(name);
+  if (found == all_reasons().end()) return result.release();
+  for (const auto& [text, number] : found->second)
+    if (!add(text, number)) return nullptr;
+  return result.release();
+}
+
+PyObject* headings(PyObject*, PyObject*) {
+  std::vector<std::string> names = {"native"};
+  for (const auto& [name, reasons] : all_reasons())
+    if (!reasons.empty()) names.push_back(name);
+  return list_of(names);
+}
+
+PyObject* clear_counts(PyObject*, PyObject*) {
+  counters = {};
+  all_reasons().clear();
+  Py_RETURN_NONE;
+}
+
+PyObject* start_recording(PyObject*, PyObject*) {
+  PyObject* fresh = PyList_New(0);
+  if (fresh == nullptr) return nullptr;
+  Py_XSETREF(recording, fresh);
+  Py_RETURN_NONE;
+}
+
+PyObject* stop_recording(PyObject*, PyObject*) {
+  if (recording == nullptr) return PyList_New(0);
+  return std::exchange(recording, nullptr);
+}
+
+PyMethodDef methods[] = {
+    {"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
+    {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
+    {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},
+    {"start_recording", start_recording, METH_NOARGS, "from now on every compile is recorded"},
+    {"stop_recording", stop_recording, METH_NOARGS, "the recorded compiles, a list of dicts"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool init_observe(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+
+}  // namespace kintsugi

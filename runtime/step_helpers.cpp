@@ -1,0 +1,334 @@
+#include "runtime/step_helpers.h"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "guards/check.h"
+#include "runtime/exits.h"
+#include "runtime/frame.h"
+#include "runtime/tensor.h"
+
+namespace kintsugi {
+
+namespace {
+
+constexpr int kDone = 0, kLeave = -1;
+
+// ---- Reading and writing values ------------------------------------------------------------------------------------
+
+PyObject* object(const NativeState* state, ValueId value) {
+  return value == kNoValue ? nullptr : reinterpret_cast<PyObject*>(state->values[value]);
+}
+double number(const NativeState* state, ValueId value) {
+  double result;
+  std::memcpy(&result, &state->values[value], sizeof result);
+  return result;
+}
+int put(NativeState* state, ValueId value, PyObject* owned) {  // null: an exception is set
+  state->values[value] = reinterpret_cast<uint64_t>(owned);
+  return owned == nullptr ? kLeave : kDone;
+}
+int put(NativeState* state, ValueId value, double result) {
+  std::memcpy(&state->values[value], &result, sizeof result);
+  return kDone;
+}
+PyObject* constant(const NativeState* state, ConstantId id) {
+  return static_cast<PyObject*>(state->segment->bindings[static_cast<size_t>(id)]);
+}
+
+// An operand as an object: 0 a tensor, 1 an int word, 2 a float word, 3 a bool word. A new reference.
+PyObject* boxed(const NativeState* state, ValueId value, int8_t kind) {
+  switch (kind) {
+    case 0: return Py_NewRef(object(state, value));
+    case 1: return PyLong_FromLongLong(static_cast<int64_t>(state->values[value]));
+    case 2: return PyFloat_FromDouble(number(state, value));
+    default: return PyBool_FromLong(state->values[value] != 0);
+  }
+}
+
+// ---- Tensors -------------------------------------------------------------------------------------------------------
+
+int run_op(NativeState* state, const Step* step) {
+  const OpCall& call = state->segment->plan.ops[static_cast<size_t>(step->index)];
+  size_t count = step->list.size();
+  std::vector<Ref> operands;
+  std::vector<PyObject*> pointers;
+  for (size_t i = 0; i < count; ++i) {
+    operands.emplace_back(boxed(state, step->list[i], call.operand_kinds[i]));
+    if (!operands.back()) return put(state, step->dst, nullptr);
+    pointers.push_back(operands.back().get());
+  }
+  return put(state, step->dst, apply_op(call.op, pointers.data(), count, call.attributes));
+}
+
+// Node after node, as eager code would: sizes are known only now.
+int run_group(NativeState* state, const Step* step) {
+  const Group& group = state->segment->plan.groups[static_cast<size_t>(step->index)];
+  std::vector<Ref> made;  // inputs, then nodes
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    int8_t kind = 0;
+    if (group.inputs[i].is_number) {
+      DTypeKind number_kind = info(group.inputs[i].dtype).kind;
+      kind = number_kind == DTypeKind::kFloatingKind ? 2 : number_kind == DTypeKind::kIntegerKind ? 1 : 3;
+    }
+    made.emplace_back(boxed(state, step->list[i], kind));
+    if (!made.back()) return kLeave;
+  }
+  for (const GroupNode& node : group.nodes) {
+    PyObject* operands[3];
+    size_t count = 0;
+    for (int16_t operand : node.operands)
+      if (operand >= 0) operands[count++] = made[static_cast<size_t>(operand)].get();
+    Attributes attributes = node.attributes;
+    if (node.op == Op::k_convert) {
+      attributes.has_dtype = true;
+      attributes.dtype = node.dtype;
+    }
+    made.emplace_back(apply_op(node.op, operands, count, attributes));
+    if (!made.back()) return kLeave;
+  }
+  ValueId dst = step->dst;
+  for (int16_t output : group.outputs) put(state, dst++, Py_NewRef(made[static_cast<size_t>(output)].get()));
+  return kDone;
+}
+
+int run_call(NativeState* state, const Step* step) {
+  std::vector<PyObject*> arguments(step->list.size() + 1);
+  for (size_t i = 0; i < step->list.size(); ++i) arguments[i + 1] = object(state, step->list[i]);
+  PyObject* names = step->imm < 0 ? nullptr : constant(state, static_cast<ConstantId>(step->imm));
+  size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+  size_t positional = (step->list.size() - named) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+  PyObject* callable = constant(state, step->constant);
+  return put(state, step->dst, PyObject_Vectorcall(callable, arguments.data() + 1, positional, names));
+}
+
+int view(NativeState* state, const Step* step) {
+  const TensorObject* base = as_tensor(object(state, step->a));
+  auto* layout = static_cast<Layout*>(state->segment->bindings[static_cast<size_t>(step->constant)]);
+  retain(layout);
+  retain(base->buffer);
+  char* data = base->data + step->imm * static_cast<int64_t>(info(layout->dtype).bytes);
+  return put(state, step->dst, make_tensor(layout, base->buffer, data));
+}
+
+int write(NativeState* state, const Step* step) {
+  const TensorObject* target = as_tensor(object(state, step->a));
+  return store_into(target, shape_of(*target->layout), 0, object(state, step->b)) ? kDone : kLeave;
+}
+
+int item(NativeState* state, const Step* step) {
+  const TensorObject* tensor = as_tensor(object(state, step->a));
+  int64_t whole = 0;
+  double real = 0;
+  bool floating = info(tensor->layout->dtype).kind == DTypeKind::kFloatingKind;
+  switch (tensor->layout->dtype) {
+    case DType::k_bool: whole = *reinterpret_cast<const uint8_t*>(tensor->data) != 0; break;
+    case DType::k_int32: whole = *reinterpret_cast<const int32_t*>(tensor->data); break;
+    case DType::k_int64: whole = *reinterpret_cast<const int64_t*>(tensor->data); break;
+    case DType::k_float32: real = *reinterpret_cast<const float*>(tensor->data); break;
+    case DType::k_float64: real = *reinterpret_cast<const double*>(tensor->data); break;
+  }
+  switch (step->imm) {
+    case 0: {
+      // Beyond 64 bits, infinite or NaN: the interpreter converts, or raises.
+      if (floating && !(real >= -9223372036854775808.0 && real < 9223372036854775808.0)) return kLeave;
+      int64_t result = floating ? static_cast<int64_t>(real) : whole;
+      state->values[step->dst] = static_cast<uint64_t>(result);
+      return kDone;
+    }
+    case 1: return put(state, step->dst, floating ? real : static_cast<double>(whole));
+    default: state->values[step->dst] = floating ? real != 0 : whole != 0; return kDone;
+  }
+}
+
+// ---- Numbers -------------------------------------------------------------------------------------------------------
+
+// Through Python's own function: right to the bit. Where it raises, the step leaves and the interpreter raises again.
+int through_python(NativeState* state, const Step* step, const char* name) {
+  Ref a(PyFloat_FromDouble(number(state, step->a)));
+  Ref b(step->b == kNoValue ? nullptr : PyFloat_FromDouble(number(state, step->b)));
+  Ref result;
+  if (std::strcmp(name, "floordiv") == 0) {
+    result = Ref(PyNumber_FloorDivide(a.get(), b.get()));
+  } else if (std::strcmp(name, "mod") == 0) {
+    result = Ref(PyNumber_Remainder(a.get(), b.get()));
+  } else if (std::strcmp(name, "power") == 0) {
+    result = Ref(PyNumber_Power(a.get(), b.get(), Py_None));
+  } else {
+    static PyObject* math = PyImport_ImportModule("math");
+    Ref function(math == nullptr ? nullptr : PyObject_GetAttrString(math, name));
+    PyObject* arguments[] = {a.get(), b.get()};
+    if (function) result = Ref(PyObject_Vectorcall(function.get(), arguments, b ? 2 : 1, nullptr));
+  }
+  if (!result || !PyFloat_CheckExact(result.get())) {  // (-8) ** 0.5 is complex
+    PyErr_Clear();
+    return kLeave;
+  }
+  return put(state, step->dst, PyFloat_AS_DOUBLE(result.get()));
+}
+
+int float_math(NativeState* state, const Step* step) {
+  double a = number(state, step->a);
+  double b = step->b == kNoValue ? 0 : number(state, step->b);
+  auto direct = [&](double result, const char* name) {  // CPython calls the same libm; special cases are its own
+    return std::isfinite(a) && std::isfinite(b) && std::isfinite(result) ? put(state, step->dst, result)
+                                                                        : through_python(state, step, name);
+  };
+  switch (static_cast<FloatFunction>(step->imm)) {
+    case FloatFunction::kSin: return direct(std::sin(a), "sin");
+    case FloatFunction::kCos: return direct(std::cos(a), "cos");
+    case FloatFunction::kTan: return direct(std::tan(a), "tan");
+    case FloatFunction::kAsin: return direct(std::asin(a), "asin");
+    case FloatFunction::kAcos: return direct(std::acos(a), "acos");
+    case FloatFunction::kAtan: return direct(std::atan(a), "atan");
+    case FloatFunction::kAtan2:
+      return a != 0 && b != 0 ? direct(std::atan2(a, b), "atan2") : through_python(state, step, "atan2");
+    case FloatFunction::kSinh: return direct(std::sinh(a), "sinh");
+    case FloatFunction::kCosh: return direct(std::cosh(a), "cosh");
+    case FloatFunction::kTanh: return direct(std::tanh(a), "tanh");
+    case FloatFunction::kExp: return direct(std::exp(a), "exp");
+    case FloatFunction::kLog: return through_python(state, step, "log");
+    case FloatFunction::kLog2: return through_python(state, step, "log2");
+    case FloatFunction::kLog10: return through_python(state, step, "log10");
+    case FloatFunction::kSqrt: return direct(std::sqrt(a), "sqrt");
+    case FloatFunction::kCopysign: return put(state, step->dst, std::copysign(a, b));
+    case FloatFunction::kFmod: return through_python(state, step, "fmod");
+    case FloatFunction::kHypot: return through_python(state, step, "hypot");
+    case FloatFunction::kPow: return through_python(state, step, "power");
+    case FloatFunction::kFloorDivide: return through_python(state, step, "floordiv");
+    case FloatFunction::kRemainder: return through_python(state, step, "mod");
+    case FloatFunction::kRadians: return through_python(state, step, "radians");
+    case FloatFunction::kDegrees: return through_python(state, step, "degrees");
+  }
+  return kLeave;
+}
+
+// ---- Objects -------------------------------------------------------------------------------------------------------
+
+int box_int(NativeState* state, const Step* step) {
+  return put(state, step->dst, PyLong_FromLongLong(static_cast<int64_t>(state->values[step->a])));
+}
+int box_float(NativeState* state, const Step* step) {
+  return put(state, step->dst, PyFloat_FromDouble(number(state, step->a)));
+}
+int build(NativeState* state, const Step* step) { return put(state, step->dst, build_recipe(state, step->index)); }
+
+int list_append(NativeState* state, const Step* step) {
+  return PyList_Append(object(state, step->a), object(state, step->b));
+}
+int list_set(NativeState* state, const Step* step) {
+  return PyList_SetItem(object(state, step->a), step->imm, Py_NewRef(object(state, step->b)));
+}
+int list_insert(NativeState* state, const Step* step) {
+  return PyList_Insert(object(state, step->a), step->imm, object(state, step->b));
+}
+int list_delete(NativeState* state, const Step* step) {
+  return PyList_SetSlice(object(state, step->a), step->imm, step->imm + 1, nullptr);
+}
+int list_clear(NativeState* state, const Step* step) {
+  PyObject* list = object(state, step->a);
+  return PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr);
+}
+int dict_set(NativeState* state, const Step* step) {
+  return PyDict_SetItem(object(state, step->a), object(state, step->b), object(state, step->c));
+}
+int dict_delete(NativeState* state, const Step* step) {
+  return PyDict_DelItem(object(state, step->a), object(state, step->b));
+}
+int attribute_set(NativeState* state, const Step* step) {
+  return PyObject_GenericSetAttr(object(state, step->a), constant(state, step->constant), object(state, step->b));
+}
+int attribute_delete(NativeState* state, const Step* step) {
+  return PyObject_GenericSetAttr(object(state, step->a), constant(state, step->constant), nullptr);
+}
+int global_set(NativeState* state, const Step* step) {
+  return PyDict_SetItem(object(state, step->a), constant(state, step->constant), object(state, step->b));
+}
+int cell_set(NativeState* state, const Step* step) {
+  return PyCell_Set(object(state, step->a), object(state, step->b));
+}
+int list_next(NativeState* state, const Step* step) {
+  PyObject* item = next_of_list_iterator(object(state, step->a));
+  return item == nullptr ? kLeave : put(state, step->dst, Py_NewRef(item));
+}
+
+// ---- The table -----------------------------------------------------------------------------------------------------
+
+// A C++ exception must not cross emitted code.
+template <StepHelper helper>
+int contained(NativeState* state, const Step* step) {
+  try {
+    return helper(state, step);
+  } catch (const std::exception& failure) {
+    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
+    return kLeave;
+  }
+}
+
+void* make_new_tensor(const Layout* layout) { return new_tensor(const_cast<Layout*>(layout)); }
+void release_object(void* object) { Py_XDECREF(static_cast<PyObject*>(object)); }
+
+int check_slowly(NativeState* state, int guard) {
+  return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
+}
+
+// The lock is free while a large kernel runs; its operands are held, since other threads may drop what we only borrowed.
+uint64_t run_large(NativeState* state, const Step* step, KernelBlock* block) {
+  const KernelCall& call = state->segment->plan.kernels[static_cast<size_t>(step->index)];
+  for (size_t i = 0; i < step->list.size(); ++i)
+    if (call.operand_kinds[i] == 0) Py_INCREF(object(state, step->list[i]));
+  PyThreadState* thread = PyEval_SaveThread();
+  uint64_t fault = run_kernel_step(state, step, block);
+  try {
+    PyEval_RestoreThread(thread);
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();  // a daemon thread at interpreter exit: emitted code cannot be unwound
+  }
+  for (size_t i = 0; i < step->list.size(); ++i)
+    if (call.operand_kinds[i] == 0) Py_DECREF(object(state, step->list[i]));
+  return fault;
+}
+
+HelperTable make_table() {
+  HelperTable table{};
+  auto set = [&](StepKind kind, StepHelper helper) { table.step[static_cast<int>(kind)] = helper; };
+  set(StepKind::k_group, contained<run_group>);
+  set(StepKind::k_run_op, contained<run_op>);
+  set(StepKind::k_run_call, contained<run_call>);
+  set(StepKind::k_tensor_view, contained<view>);
+  set(StepKind::k_write, contained<write>);
+  set(StepKind::k_item, item);
+  set(StepKind::k_float_math, contained<float_math>);
+  set(StepKind::k_box_int, box_int);
+  set(StepKind::k_box_float, box_float);
+  set(StepKind::k_build, contained<build>);
+  set(StepKind::k_list_append, list_append);
+  set(StepKind::k_list_set, list_set);
+  set(StepKind::k_list_insert, list_insert);
+  set(StepKind::k_list_delete, list_delete);
+  set(StepKind::k_list_clear, list_clear);
+  set(StepKind::k_dict_set, dict_set);
+  set(StepKind::k_dict_delete, dict_delete);
+  set(StepKind::k_attribute_set, attribute_set);
+  set(StepKind::k_attribute_delete, attribute_delete);
+  set(StepKind::k_global_set, global_set);
+  set(StepKind::k_cell_set, cell_set);
+  set(StepKind::k_list_next, list_next);
+  table.tensor_new = make_new_tensor;
+  table.guard_slow = check_slowly;
+  table.release = release_object;
+  table.run_large = run_large;
+  return table;
+}
+
+}  // namespace
+
+const HelperTable& helper_table() {
+  static const HelperTable table = make_table();
+  return table;
+}
+
+}  // namespace kintsugi
