@@ -360,7 +360,6 @@ void Leaving::write_slots(size_t index, Activation& activation) {
   for (int slot = index > 0 ? 0 : locals + state.depth; slot < locals + old_depth; ++slot)
     if (slot >= locals + state.depth || !is_named(slot)) left[left_count++] = std::exchange(activation.slots[slot], nullptr);
   activation.depth = state.depth;
-  if (activation.frame != nullptr) set_value_count(activation.frame, locals + state.depth);
   for (size_t i = 0; i < state.slots.size(); ++i) Py_XDECREF(std::exchange(fresh[i], nullptr));
   for (int i = 0; i < left_count; ++i) Py_XDECREF(left[i]);
 }
