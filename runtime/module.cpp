@@ -1,4 +1,5 @@
 // The extension module kintsugi._runtime: each subject adds its part.
+#include "guards/check.h"
 #include "jit/codemem.h"
 #include "runtime/call.h"
 #include "runtime/python.h"
@@ -17,6 +18,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The nativ
 
 PyMODINIT_FUNC PyInit__runtime() {
   kintsugi::set_code_allocator(&kintsugi::code_memory());
+  kintsugi::learn_object_facts(&kintsugi::TensorType);
   kintsugi::Ref module(PyModule_Create(&definition));
   if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_frames(module.get()) ||
       (&kintsugi::init_call != nullptr && !kintsugi::init_call(module.get()))) {
