@@ -1,6 +1,8 @@
 // Kernels by their text form: read, write, find or assemble, release. Also which stencil set this process uses.
 #include "kernels/cpu.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -29,7 +31,12 @@ struct KernelCache {
   CodeAllocator* allocator = nullptr;
 };
 KernelCache& cache() {
-  static KernelCache* instance = new KernelCache;  // outlives every user
+  // Outlives every user. A fork waits until no other thread is inside, so that the child finds it whole.
+  static KernelCache* const instance = [] {
+    auto* made = new KernelCache;
+    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); }, [] { cache().mutex.unlock(); });
+    return made;
+  }();
   return *instance;
 }
 

@@ -15,7 +15,8 @@ namespace kintsugi {
 namespace {
 
 constexpr int kRegisters = 4;
-constexpr int kMaxBody = 4096;  // evaluation recurses over operands
+constexpr int kMaxBody = 4096;
+constexpr int kMaxDepth = 64;  // of recursion over operands
 constexpr int kKeys = static_cast<int>(Op::kCount);
 constexpr uint16_t kNone = 0xFFFF;
 constexpr uint16_t kNumberKey = 3, kSlotKey = 4;  // beside Access
@@ -60,6 +61,7 @@ struct Value {
   DType dtype;
   int uses = 0;   // left to be read
   int need = 1;   // registers to compute it
+  int depth = 0;  // instructions on the longest way to an input or a kept value
   int slot = -1;  // byte offset, once kept
   bool keep = false;
 };
@@ -138,6 +140,8 @@ int Assembler::take_slot() {
 
 // Uses of live values, registers needed, and which values go to slots.
 void Assembler::plan_values() {
+  values_.reserve(spec_.inputs.size() + spec_.body.size());
+  pieces_.reserve(3 * values_.capacity());
   for (const KernelInput& input : spec_.inputs) values_.push_back({.dtype = input.dtype});
   for (const KernelInstruction& instruction : spec_.body) values_.push_back({.dtype = instruction.dtype});
   for (const KernelOutput& output : spec_.outputs) ++values_[output.value].uses;
@@ -153,19 +157,24 @@ void Assembler::plan_values() {
   }
   for (size_t v = inputs(); v < values_.size(); ++v) {
     const KernelInstruction& instruction = spec_.body[v - inputs()];
+    auto operand = [&](int j) -> Value& { return values_[instruction.operands[j]]; };
     for (;;) {
-      int worst = 0;
+      int needs_most = 0, deepest = 0;
       values_[v].need = 1;
+      values_[v].depth = 0;
       for (int j = 0; j < 3 && instruction.operands[j] >= 0; ++j) {
-        const Value& operand = values_[instruction.operands[j]];
-        const int need = (operand.keep ? 1 : operand.need) + j;
-        if (need > values_[v].need) {
-          values_[v].need = need;
-          worst = j;
-        }
+        const int need = (operand(j).keep ? 1 : operand(j).need) + j;
+        const int depth = (operand(j).keep ? 0 : operand(j).depth) + 1;
+        if (need > values_[v].need) values_[v].need = need, needs_most = j;
+        if (depth > values_[v].depth) values_[v].depth = depth, deepest = j;
       }
-      if (values_[v].need <= kRegisters) break;
-      values_[instruction.operands[worst]].keep = true;
+      if (values_[v].need > kRegisters) {
+        operand(needs_most).keep = true;
+      } else if (values_[v].depth > kMaxDepth) {
+        operand(deepest).keep = true;
+      } else {
+        break;
+      }
     }
   }
 }
@@ -250,6 +259,7 @@ bool Assembler::place(CodeAllocator* allocator) {
     uint32_t offset;
   };
   std::vector<Placed> constants;
+  constants.reserve(16);
   size_t code_bytes = 0;
   for (const Piece& piece : all) {
     const Stencil& stencil = table.stencils[piece.stencil];

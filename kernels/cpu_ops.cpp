@@ -291,23 +291,27 @@ bool no_memory(TensorView out, OpError* error) {
 bool run_op(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out, OpError* error) {
   // out may be an operand (element by element is then safe, unless a fault must leave it as it was), or share memory in
   // another way (never safe).
-  bool needs_temporary = false;
+  bool overlaps = false, needs_temporary = false;
   for (const OperandValue& operand : operands) {
     if (operand.is_number || !views_overlap(operand.view, out)) continue;
     const bool in_place = info(op).op_class == OpClass::kElementwise && same_place(operand.view, out) &&
                           !(info(op).may_raise && !is_floating(out.layout->dtype)) && !out.layout->overlaps_itself;
-    needs_temporary |= !in_place;
-  }
-  if (needs_temporary && op != Op::k_copy) {
-    const Temporary temporary(out);
-    if (temporary.buffer == nullptr) return no_memory(out, error);
-    return run_op(op, operands, attributes, temporary.view(), error) && copy_into(temporary.view(), out, error);
+    overlaps = true;
+    needs_temporary |= !in_place && op != Op::k_copy;
   }
   OpError problem;
-  if (dispatch(op, operands, attributes, out, &problem)) return true;
-  if (problem.kind == ErrorKind::kMemory) return run_reference(op, operands, attributes, out, error);  // no code memory
-  *error = std::move(problem);
-  return false;
+  if (!needs_temporary) {
+    if (dispatch(op, operands, attributes, out, &problem)) return true;
+    const bool no_code = problem.kind == ErrorKind::kMemory;
+    if (no_code && !overlaps) return run_reference(op, operands, attributes, out, error);
+    if (!no_code) {
+      *error = std::move(problem);
+      return false;
+    }
+  }
+  const Temporary temporary(out);
+  if (temporary.buffer == nullptr) return no_memory(out, error);
+  return run_op(op, operands, attributes, temporary.view(), error) && copy_into(temporary.view(), out, error);
 }
 
 bool copy_into(TensorView in, TensorView out, OpError* error) {

@@ -213,6 +213,13 @@ void compare_elementwise(Op op, DType dtype, const Shape& sizes, Form form, Form
   }
   compare(op, operands, attributes, Form::kContiguous);
   if (form != Form::kBroadcast) compare(op, operands, attributes, form);
+  if (arity == 3) {
+    for (DType kind : {DType::k_bool, DType::k_int64, DType::k_float64}) {
+      compare(op, {operands[0], number_operand(random, kind), operands[2]}, attributes, Form::kContiguous);
+      compare(op, {operands[0], operands[1], number_operand(random, kind)}, attributes, Form::kContiguous);
+      compare(op, {number_operand(random, DType::k_bool), operands[1], operands[2]}, attributes, Form::kContiguous);
+    }
+  }
   if (arity == 2) {  // with a number on either side
     for (DType kind : {DType::k_bool, DType::k_int64, DType::k_float64}) {
       const OperandValue number = number_operand(random, kind);
@@ -523,6 +530,25 @@ TEST_F(Cpu, RandomGroupsEqualTheirSteps) {
   EXPECT_GT(code_memory().live, 0);  // eager kernels stay in their table
 }
 
+TEST_F(Cpu, LongChainsAndWideTrees) {
+  // A chain of additions nested to the left, to the right, and a balanced tree; 1000 instructions each.
+  for (int form = 0; form < 3; ++form) {
+    KernelSpec spec;
+    spec.inputs.push_back({.dtype = DType::k_float32});
+    spec.inputs.push_back({.dtype = DType::k_float32});
+    for (int n = 0; n < 1000; ++n) {
+      KernelInstruction add{.op = Op::k_sub, .dtype = DType::k_float32, .compute = DType::k_float32};
+      const auto last = static_cast<int16_t>(n + 1);
+      add.operands[0] = form == 0 ? last : form == 1 ? 0 : static_cast<int16_t>(std::max(0, n - 31));
+      add.operands[1] = form == 0 ? 0 : form == 1 ? last : static_cast<int16_t>(std::max(0, n - 30));
+      spec.body.push_back(add);
+    }
+    spec.outputs.push_back({.value = 1001, .dtype = DType::k_float32});
+    Random random(form);
+    compare_group(spec, shape({37}), random);
+  }
+}
+
 TEST_F(Cpu, GroupTooLongOrMalformedIsRefused) {
   KernelSpec spec;
   std::string error;
@@ -621,7 +647,23 @@ TEST_F(Cpu, WithoutCodeMemoryTheReferenceRuns) {
   OpError problem;
   EXPECT_EQ(acquire_kernel(spec, &problem), nullptr);
   EXPECT_EQ(problem.kind, ErrorKind::kMemory);
-  EXPECT_EQ(tiny.live, 0);
+  Random random(11);
+  for (DType dtype : kDTypes) {
+    for (Form form : kForms) {
+      Tensor a(dtype, in_form(shape({5, 9}), form)), b(dtype, shape({5, 9}));
+      a.fill(random);
+      b.fill(random);
+      for_each_op(OpClass::kElementwise, [&](Op op) {
+        if (info(op).arity == 2) compare(op, {{.view = a.view()}, {.view = b.view()}}, {}, form == Form::kBroadcast ? Form::kSliced : form);
+      });
+      for_each_op(OpClass::kReduction, [&](Op op) { compare(op, {{.view = a.view()}}, {.dims = 3}, Form::kContiguous); });
+      Tensor want(dtype, shape({5, 9}));
+      const OperandValue operands[] = {{.view = b.view()}, {.view = a.view()}};
+      ASSERT_TRUE(run_reference(Op::k_mul, operands, {}, want.view(), &problem));
+      ASSERT_TRUE(run_op(Op::k_mul, operands, {}, b.view(), &problem));  // in place
+      EXPECT_TRUE(same_bits(b, want));
+    }
+  }
 }
 
 }  // namespace
