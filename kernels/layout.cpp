@@ -2,7 +2,10 @@
 // hash table under a spin lock: a look-up that hits costs one lock, one compare and one count.
 #include "kernels/layout.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -35,10 +38,22 @@ struct alignas(64) Shard {
 };
 constexpr int kShards = 16;
 
-// Never destroyed: layouts are released by static objects of other files too.
+// Never destroyed: layouts are released by static objects of other files too. A fork waits until no thread is inside,
+// so that the child finds every lock open.
+Shard* make_shards();
 Shard* shards() {
-  static Shard* table = new Shard[kShards];
+  static Shard* table = make_shards();
   return table;
+}
+Shard* make_shards() {
+  auto unlock = [] {
+    for (int i = 0; i < kShards; i++) shards()[i].lock.unlock();
+  };
+  auto lock = [] {
+    for (int i = 0; i < kShards; i++) shards()[i].lock.lock();
+  };
+  pthread_atfork(lock, unlock, unlock);
+  return new Shard[kShards];
 }
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -78,21 +93,28 @@ void fill_facts(Layout* layout) {
   layout->low = layout->high = 0;
   layout->overlaps_itself = false;
   if (!layout->count) return;
-  int order[kMaxRank], used = 0;
+  int64_t steps[kMaxRank], reaches[kMaxRank];  // of the dims with more than one element, by rising step
+  int used = 0;
   for (int d = 0; d < layout->rank; d++) {
     int64_t reach = (layout->sizes[d] - 1) * layout->strides[d];
     (reach < 0 ? layout->low : layout->high) += reach;
-    if (layout->sizes[d] > 1) order[used++] = d;
+    if (layout->sizes[d] == 1) continue;
+    int64_t step = std::abs(layout->strides[d]);
+    int at = used++;
+    for (; at > 0 && steps[at - 1] > step; at--) {
+      steps[at] = steps[at - 1];
+      reaches[at] = reaches[at - 1];
+    }
+    steps[at] = step;
+    reaches[at] = std::abs(reach);
   }
   layout->high += 1;
   // Free of overlap if each step, from the smallest up, leaps over everything the smaller ones reach. (A few exotic
   // stride patterns that fail this have no overlap either; they are only treated with more care.)
-  auto step = [&](int d) { return std::abs(layout->strides[d]); };
-  std::sort(order, order + used, [&](int a, int b) { return step(a) < step(b); });
   int64_t reach = 0;
   for (int i = 0; i < used; i++) {
-    if (step(order[i]) <= reach) layout->overlaps_itself = true;
-    reach += (layout->sizes[order[i]] - 1) * step(order[i]);
+    if (steps[i] <= reach) layout->overlaps_itself = true;
+    reach += reaches[i];
   }
 }
 

@@ -1,4 +1,5 @@
-// Every float op against the same function in 113-bit precision (libquadmath), within the bound of its row.
+// Every float op against the same function in 113-bit precision (libquadmath), within the bound of its row; and its
+// machine code against the reference, bit for bit, at the same arguments.
 #include <gtest/gtest.h>
 #include <quadmath.h>
 
@@ -8,6 +9,7 @@
 
 #include "kernels/reference.h"
 #include "tests/unit/arrays.h"
+#include "tests/unit/code_memory.h"
 
 namespace kintsugi {
 namespace {
@@ -75,11 +77,17 @@ std::vector<T> arguments(uint64_t seed) {
   return values;
 }
 
+TestCodeMemory& code_memory() {
+  static TestCodeMemory memory(size_t{1} << 20);
+  return memory;
+}
+
 template <typename T>
 constexpr DType kDTypeOf = sizeof(T) == 4 ? DType::k_float32 : DType::k_float64;
 
 template <typename T>
 std::vector<T> run(Op op, std::vector<std::vector<T>> operands) {
+  set_code_allocator(&code_memory());
   std::vector<Array> arrays;
   arrays.reserve(operands.size());
   std::vector<OperandValue> values;
@@ -87,6 +95,9 @@ std::vector<T> run(Op op, std::vector<std::vector<T>> operands) {
   Array out(kDTypeOf<T>, std::vector<int64_t>{static_cast<int64_t>(operands[0].size())});
   OpError error;
   EXPECT_TRUE(run_reference(op, values, {}, out.view(), &error)) << error.text;
+  Array native(out);
+  EXPECT_TRUE(run_op(op, values, {}, native.view(), &error)) << error.text;
+  EXPECT_EQ(native.bit_patterns(), out.bit_patterns()) << info(op).name;
   return {out.data<T>(), out.data<T>() + operands[0].size()};
 }
 
