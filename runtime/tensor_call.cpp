@@ -239,7 +239,7 @@ bool init_rows(Borrowed module) {
     if (row.signature == nullptr) return false;
     tables.attribute_list.push_back({row.name, read_attribute, nullptr, row.document, &row});
   }
-  tables.attribute_list.push_back({"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr});
+  tables.attribute_list.push_back({"__dict__", get_attribute_dict, set_attribute_dict, nullptr, nullptr});
   tables.attribute_list.push_back({});
   return PyModule_AddFunctions(module, tables.function_list.data()) == 0;
 }

@@ -69,6 +69,10 @@ PyObject* reduce_tensor(const Arguments& arguments);     // for pickle, and its 
 PyObject* rebuild_tensor(const Arguments& arguments);
 bool has_memory(const TensorObject* tensor);             // false: RuntimeError, a stand-in
 
+// tensor_type.cpp: Tensor.__dict__
+PyObject* get_attribute_dict(PyObject* self, void* closure);
+int set_attribute_dict(PyObject* self, PyObject* value, void* closure);
+
 // tensor_print.cpp
 PyObject* tensor_repr(PyObject* self);
 

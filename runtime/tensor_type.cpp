@@ -33,6 +33,22 @@ int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   return status;
 }
 
+}  // namespace
+
+PyObject* get_attribute_dict(PyObject* self, void* closure) {
+  PyObject* dict = PyObject_GenericGetDict(self, closure);
+  track_with_dict(self);
+  return dict;
+}
+
+int set_attribute_dict(PyObject* self, PyObject* value, void* closure) {
+  int status = PyObject_GenericSetDict(self, value, closure);
+  track_with_dict(self);
+  return status;
+}
+
+namespace {
+
 // ---- Operators ----------------------------------------------------------------------------------------------------------
 
 // An operator slot. Operands that are neither tensors nor numbers get NotImplemented, so that the other class has its say.
