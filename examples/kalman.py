@@ -118,7 +118,7 @@ def run(step, robot, readings):
 
 def compile_during(step, robot, readings):
     """The same, but notes the steps in which something was compiled. Seconds of these steps, their number."""
-    counters = kt._dynamo.utils.counters["native"]
+    counters = kt._dynamo.utils.counters["native"]  # read anew at each look
     total, steps, known = 0.0, 0, counters["segments"]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for reading in readings:
@@ -148,7 +148,8 @@ def explain(title, readings, index):
             follow(robot, reading)
         explanation = kt._dynamo.explain(follow)(robot, readings[index])
     sizes = ", ".join(str(len(ops)) for ops in explanation.ops_per_graph)
-    print(f"\n{title}: {explanation.graph_count} graphs of {sizes} operations, {len(explanation.out_guards)} guards")
+    print(f"\n{title}: {explanation.graph_count} graphs of {sizes} operations, {len(explanation.out_guards)} guards "
+          f"({explanation.compile_times})")
     for broken in explanation.break_reasons:
         where = broken.user_stack[-1]
         reason = broken.reason.strip().splitlines()[0]
