@@ -26,11 +26,16 @@ bool dtype_of_buffer(const Py_buffer& view, DType* out) {
   const char* format = view.format == nullptr ? "B" : view.format;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
   std::string code = format;
-  if (code == "?") *out = DType::k_bool;
-  else if (code == "f") *out = DType::k_float32;
-  else if (code == "d") *out = DType::k_float64;
-  else if (code == "i" || code == "l" || code == "q") *out = view.itemsize == 4 ? DType::k_int32 : DType::k_int64;
-  else code.clear();
+  if (code == "?")
+    *out = DType::k_bool;
+  else if (code == "f")
+    *out = DType::k_float32;
+  else if (code == "d")
+    *out = DType::k_float64;
+  else if (code == "i" || code == "l" || code == "q")
+    *out = view.itemsize == 4 ? DType::k_int32 : DType::k_int64;
+  else
+    code.clear();
   if (!code.empty() && static_cast<size_t>(view.itemsize) == info(*out).bytes) return true;
   PyErr_Format(PyExc_TypeError,
                "elements of format '%s' (%zd bytes) have no dtype here; convert them to bool, int32, int64, float32 or "
@@ -152,12 +157,13 @@ PyObject* copy_buffer(Borrowed source) {
   return result;
 }
 
-// ---- NumPy -----------------------------------------------------------------------------------------------------------
+// ---- NumPy
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// The lender's side of a borrowed buffer. The last holder may be a thread without the lock; after the interpreter's end the
-// memory stays.
+// The lender's side of a borrowed buffer. The last holder may be a thread without the lock; after the interpreter's end
+// the memory stays.
 void release_view(Buffer* buffer) {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE state = PyGILState_Ensure();
@@ -171,18 +177,18 @@ bool is_numpy_array(Borrowed object) {
   Borrowed numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
   if (numpy == nullptr || !PyModule_Check(numpy)) return false;
   Borrowed array = PyDict_GetItemString(PyModule_GetDict(numpy), "ndarray");
-  return array != nullptr && PyType_Check(array) &&
-         PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(array));
+  return array != nullptr && PyType_Check(array) && PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(array));
 }
 
 // Strides in elements; from_numpy shares only what a tensor's views can express.
 bool use_element_strides(Shape* shape, int64_t bytes) {
   for (int d = 0; d < shape->rank; ++d) {
     if (shape->strides[d] < 0 && shape->sizes[d] > 1) {
-      PyErr_Format(PyExc_ValueError,
-                   "from_numpy(): the array has a negative stride (%lld bytes in dimension %d); share a copy() of it, or "
-                   "use tensor(), which copies",
-                   static_cast<long long>(shape->strides[d]), d);
+      PyErr_Format(
+          PyExc_ValueError,
+          "from_numpy(): the array has a negative stride (%lld bytes in dimension %d); share a copy() of it, or "
+          "use tensor(), which copies",
+          static_cast<long long>(shape->strides[d]), d);
       return false;
     }
     if (shape->strides[d] % bytes != 0) {

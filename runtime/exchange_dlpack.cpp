@@ -1,4 +1,5 @@
-// DLPack in both directions, with and without version. Read-only memory travels only in versioned capsules, which can say so.
+// DLPack in both directions, with and without version. Read-only memory travels only in versioned capsules, which can
+// say so.
 #include <cstring>
 #include <string>
 
@@ -14,7 +15,8 @@ constexpr const char* kPlain = "dltensor";
 constexpr const char* kVersioned = "dltensor_versioned";
 constexpr int32_t kCpu = 1;
 
-// ---- Giving ----------------------------------------------------------------------------------------------------------
+// ---- Giving
+// ----------------------------------------------------------------------------------------------------------
 
 // What a capsule owns: the layout's numbers and one reference to the buffer.
 template <typename Managed>
@@ -127,7 +129,8 @@ PyObject* to_dlpack(const Arguments& arguments) {
 
 PyObject* dlpack_device(const Arguments&) { return Py_BuildValue("(ii)", kCpu, 0); }
 
-// ---- Taking ----------------------------------------------------------------------------------------------------------
+// ---- Taking
+// ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -148,8 +151,9 @@ bool read_type(const DlpackType& type, DType* out) {
     *out = static_cast<DType>(i);
     return true;
   }
-  PyErr_Format(PyExc_TypeError, "from_dlpack(): elements of DLPack type (code %d, %d bits, %d lanes) have no dtype here",
-               type.code, type.bits, type.lanes);
+  PyErr_Format(PyExc_TypeError,
+               "from_dlpack(): elements of DLPack type (code %d, %d bits, %d lanes) have no dtype here", type.code,
+               type.bits, type.lanes);
   return false;
 }
 
@@ -210,7 +214,8 @@ PyObject* take(Borrowed capsule, const char* name, const char* used_name) {
 }
 
 PyObject* take_capsule(Borrowed capsule) {
-  if (PyCapsule_IsValid(capsule, kVersioned)) return take<DlpackVersioned>(capsule, kVersioned, "used_dltensor_versioned");
+  if (PyCapsule_IsValid(capsule, kVersioned))
+    return take<DlpackVersioned>(capsule, kVersioned, "used_dltensor_versioned");
   if (PyCapsule_IsValid(capsule, kPlain)) return take<DlpackManaged>(capsule, kPlain, "used_dltensor");
   PyErr_SetString(PyExc_ValueError, "from_dlpack(): the capsule holds no DLPack tensor, or was taken already");
   return nullptr;
@@ -224,7 +229,8 @@ PyObject* from_dlpack(const Arguments& arguments) {
   Ref give(PyObject_GetAttrString(source, "__dlpack__"));
   if (!give) {
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "from_dlpack() takes an object with __dlpack__, not %.200s", Py_TYPE(source)->tp_name);
+    PyErr_Format(PyExc_TypeError, "from_dlpack() takes an object with __dlpack__, not %.200s",
+                 Py_TYPE(source)->tp_name);
     return nullptr;
   }
   Ref none(PyTuple_New(0));

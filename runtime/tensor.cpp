@@ -26,7 +26,8 @@ PyObject* raise(const OpError& error) {
   return nullptr;
 }
 
-// ---- Making and dropping ---------------------------------------------------------------------------------------------
+// ---- Making and dropping
+// ---------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -134,7 +135,8 @@ PyObject* make_stand_in(Layout* layout) {
   return &tensor->ob_base;
 }
 
-// ---- Running ops -----------------------------------------------------------------------------------------------------
+// ---- Running ops
+// -----------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -165,7 +167,8 @@ bool run_unlocked(Op op, std::span<const OperandValue> operands, const Attribute
                   OpError* error) {
   size_t bytes = static_cast<size_t>(out.layout->count) * info(out.layout->dtype).bytes;
   for (const OperandValue& operand : operands) {
-    if (!operand.is_number) bytes += static_cast<size_t>(operand.view.layout->count) * info(operand.view.layout->dtype).bytes;
+    if (!operand.is_number)
+      bytes += static_cast<size_t>(operand.view.layout->count) * info(operand.view.layout->dtype).bytes;
   }
   if (bytes <= kUnlockBytes) return run_op(op, operands, attributes, out, error);
   PyThreadState* state = PyEval_SaveThread();
@@ -215,8 +218,9 @@ Layout* result_layout(Op op, std::span<const OperandValue> values, const Attribu
 
 const Attributes kNoAttributes;
 
-// The result layouts of recent two-operand calls: the shape rule and the table of layouts cost more than a small kernel.
-// Keys are addresses of layouts that the entry holds, or small numbers for Python numbers by dtype. The lock guards it.
+// The result layouts of recent two-operand calls: the shape rule and the table of layouts cost more than a small
+// kernel. Keys are addresses of layouts that the entry holds, or small numbers for Python numbers by dtype. The lock
+// guards it.
 struct RecentResult {
   Op op = Op::kCount;
   uintptr_t left = 0, right = 0;
@@ -274,8 +278,8 @@ bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
     return false;
   }
   if (!PyErr_Occurred()) {
-    PyErr_Format(PyExc_TypeError, "%s(): operand %zu must be a Tensor or a number, not %.200s", info(op).name, index + 1,
-                 Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s(): operand %zu must be a Tensor or a number, not %.200s", info(op).name,
+                 index + 1, Py_TYPE(object)->tp_name);
   }
   return false;
 }
@@ -284,7 +288,8 @@ bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
 
 const Layout* plain_result_layout(Op op, const OperandValue* values, size_t count) {
   if (!values[0].is_number || (count == 2 && !values[1].is_number)) return recent_result_layout(op, values, count);
-  PyErr_Format(PyExc_TypeError, "%s(): at least one operand must be a Tensor; for Python numbers use math", info(op).name);
+  PyErr_Format(PyExc_TypeError, "%s(): at least one operand must be a Tensor; for Python numbers use math",
+               info(op).name);
   return nullptr;
 }
 
@@ -354,7 +359,8 @@ bool apply_plain_into(Op op, PyObject* const* operands, size_t count, const Tens
   const Layout* layout = plain_result_layout(op, values, count);
   if (layout == nullptr) return false;
   // Straight into place if the layouts agree, no element is read after it was written, and nothing can fail half-way.
-  bool direct = layout == target->layout && !(info(op).may_raise && info(layout->dtype).kind == DTypeKind::kIntegerKind);
+  bool direct =
+      layout == target->layout && !(info(op).may_raise && info(layout->dtype).kind == DTypeKind::kIntegerKind);
   for (size_t i = 0; direct && i < count; ++i) {
     if (values[i].is_number) continue;
     bool same = values[i].view.data == target->data && values[i].view.layout == target->layout;

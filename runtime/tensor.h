@@ -1,6 +1,6 @@
 // The Python tensor object over kernels' layout and buffer, and the one table of what its functions and methods mean.
-// Eager calls and the tracer share the table: parse_call() says what a call means from layouts and Python arguments alone,
-// execute() does it. The tracer calls only the first, with stand-ins for tensors that do not exist yet.
+// Eager calls and the tracer share the table: parse_call() says what a call means from layouts and Python arguments
+// alone, execute() does it. The tracer calls only the first, with stand-ins for tensors that do not exist yet.
 #pragma once
 #include <span>
 #include <vector>
@@ -11,7 +11,8 @@
 
 namespace kintsugi {
 
-// ---- The object ------------------------------------------------------------------------------------------------------
+// ---- The object
+// ------------------------------------------------------------------------------------------------------
 
 extern PyTypeObject TensorType;  // cannot be subclassed, so one compare decides
 inline bool is_tensor(Borrowed object) { return Py_TYPE(object) == &TensorType; }
@@ -28,15 +29,16 @@ PyObject* make_stand_in(Layout* layout);
 // Sets the Python exception an OpError asks for. Returns null, so that callers can return it.
 PyObject* raise(const OpError& error);
 
-// ---- Running ops -----------------------------------------------------------------------------------------------------
+// ---- Running ops
+// -----------------------------------------------------------------------------------------------------
 
-// A tensor, a Python bool, int or float, or a NumPy scalar. False without an exception: something else; false with one: an
-// int beyond 64 bits.
+// A tensor, a Python bool, int or float, or a NumPy scalar. False without an exception: something else; false with one:
+// an int beyond 64 bits.
 bool operand_of(Borrowed object, OperandValue* out);
 // The one eager way: shape rule, memory, kernel. Null with an exception.
 PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attributes& attributes);
-// Writes value (tensor or number, converted and broadcast) into a part of tensor. Exact under overlap. False: exception,
-// and nothing was written.
+// Writes value (tensor or number, converted and broadcast) into a part of tensor. Exact under overlap. False:
+// exception, and nothing was written.
 bool store_into(const TensorObject* tensor, const Shape& shape, int64_t offset, Borrowed value);
 
 // False with an exception: memory that is read-only, or elements that share a location.
@@ -49,7 +51,8 @@ struct RandomStream {
 };
 extern RandomStream random_stream;
 
-// ---- What a call means -----------------------------------------------------------------------------------------------
+// ---- What a call means
+// -----------------------------------------------------------------------------------------------
 
 enum class CallKind : uint8_t {
   kOp,          // a new tensor: op(operands, attributes)
@@ -72,9 +75,9 @@ struct FunctionRow;
 inline constexpr int kMaxParameters = 8;
 struct Arguments {
   const FunctionRow* row = nullptr;
-  PyObject* values[kMaxParameters] = {};   // null: not given
-  int8_t positions[kMaxParameters] = {};   // valid where a value is: index among the positional arguments, -1 by keyword
-  PyObject* const* rest = nullptr;         // what "*name" took
+  PyObject* values[kMaxParameters] = {};  // null: not given
+  int8_t positions[kMaxParameters] = {};  // valid where a value is: index among the positional arguments, -1 by keyword
+  PyObject* const* rest = nullptr;        // what "*name" took
   size_t rest_count = 0;
 };
 
@@ -89,7 +92,7 @@ struct ParsedCall {
   Shape shape;                    // kView: of the result; kInPlace: of the written part
   int64_t offset = 0;             // in elements
   bool copies = false;
-  Arguments arguments;            // kMetadata, kScalarRead, kOther: what row->run gets
+  Arguments arguments;  // kMetadata, kScalarRead, kOther: what row->run gets
 
   std::span<const CallOperand> all_operands() const {
     if (!list.empty()) return list;
@@ -97,22 +100,22 @@ struct ParsedCall {
   }
 };
 
-// One Python function or method. Rows of element-wise ops, reductions and products come from ops.def; the others are listed
-// in tensor_functions.cpp and tensor_methods.cpp.
+// One Python function or method. Rows of element-wise ops, reductions and products come from ops.def; the others are
+// listed in tensor_functions.cpp and tensor_methods.cpp.
 struct FunctionRow {
   const char* name;        // "sum"
   const char* parameters;  // "self, dim=None, keepdim=False, *, dtype=None"; "*shape" takes the rest or one sequence
   CallKind kind;           // of most calls; parse decides
-  bool (*parse)(ParsedCall* call);              // reads call->arguments; null: always run. False with an exception
-  PyObject* (*run)(const Arguments& arguments); // kMetadata, kScalarRead, kOther
+  bool (*parse)(ParsedCall* call);               // reads call->arguments; null: always run. False with an exception
+  PyObject* (*run)(const Arguments& arguments);  // kMetadata, kScalarRead, kOther
   const char* document;
   Op op = Op::kCount;
-  DType dtype = DType::k_float32;  // of casts: float(), long()
+  DType dtype = DType::k_float32;               // of casts: float(), long()
   const struct Signature* signature = nullptr;  // parameters, parsed at import
 };
 
-// The row behind Tensor.sum, tensor.sum, kt.sum or the descriptor of Tensor.shape; null for anything else. A bound method's
-// tensor is in PyCFunction_GET_SELF; parse_call wants it as the first argument.
+// The row behind Tensor.sum, tensor.sum, kt.sum or the descriptor of Tensor.shape; null for anything else. A bound
+// method's tensor is in PyCFunction_GET_SELF; parse_call wants it as the first argument.
 const FunctionRow* find_row(Borrowed callable);
 // arguments: the positional ones, then those that keyword_names (a tuple or null) names: the vectorcall convention.
 bool parse_call(const FunctionRow& row, PyObject* const* arguments, size_t positional, Borrowed keyword_names,
@@ -120,8 +123,8 @@ bool parse_call(const FunctionRow& row, PyObject* const* arguments, size_t posit
 // tensor[key] and tensor[key] = value.
 bool parse_get_item(Borrowed tensor, Borrowed key, ParsedCall* out);
 bool parse_set_item(Borrowed tensor, Borrowed key, Borrowed value, ParsedCall* out);
-// Operators by BINARY_OP's argument (NB_ADD, NB_INPLACE_ADD, ...), by rich comparison (Py_LT, ...), and - + ~ abs. At least
-// one operand is a tensor. False without an exception: no such operator for these operands.
+// Operators by BINARY_OP's argument (NB_ADD, NB_INPLACE_ADD, ...), by rich comparison (Py_LT, ...), and - + ~ abs. At
+// least one operand is a tensor. False without an exception: no such operator for these operands.
 bool parse_binary(int operation, Borrowed left, Borrowed right, ParsedCall* out);
 bool parse_compare(int comparison, Borrowed left, Borrowed right, ParsedCall* out);
 enum class Unary : uint8_t { kNegative, kPositive, kInvert, kAbsolute };

@@ -1,5 +1,5 @@
-// Reading Python arguments for rows of the function table. Only layouts of tensors are looked at, never their data, except
-// where a tensor is used as an integer.
+// Reading Python arguments for rows of the function table. Only layouts of tensors are looked at, never their data,
+// except where a tensor is used as an integer.
 #include <string>
 
 #include "runtime/tensor_rows.h"
@@ -41,8 +41,8 @@ bool read_bool(const ParsedCall& call, int parameter, bool default_value, bool* 
   Borrowed object = call.arguments.values[parameter];
   *out = object == nullptr ? default_value : object == Py_True;
   if (object == nullptr || PyBool_Check(object)) return true;
-  PyErr_Format(PyExc_TypeError, "%s: argument %d must be a bool, not %.200s", function_name(call).c_str(), parameter + 1,
-               Py_TYPE(object)->tp_name);
+  PyErr_Format(PyExc_TypeError, "%s: argument %d must be a bool, not %.200s", function_name(call).c_str(),
+               parameter + 1, Py_TYPE(object)->tp_name);
   return false;
 }
 
@@ -81,7 +81,8 @@ bool read_int_list(Borrowed sequence, const char* what, int* count, int64_t (&ou
 bool read_sizes(const ParsedCall& call, int parameter, int* count, int64_t (&out)[kMaxRank]) {
   const Arguments& arguments = call.arguments;
   std::string what = function_name(call) + " sizes";
-  if (arguments.values[parameter] != nullptr) return read_int_list(arguments.values[parameter], what.c_str(), count, out);
+  if (arguments.values[parameter] != nullptr)
+    return read_int_list(arguments.values[parameter], what.c_str(), count, out);
   if (arguments.rest_count == 1 && (PyTuple_Check(arguments.rest[0]) || PyList_Check(arguments.rest[0]))) {
     return read_int_list(arguments.rest[0], what.c_str(), count, out);
   }

@@ -1,5 +1,5 @@
-// From a Python call to its meaning and back: binding arguments to a row's parameters, the tables that Python sees, finding
-// the row behind a callable, and executing a parsed call.
+// From a Python call to its meaning and back: binding arguments to a row's parameters, the tables that Python sees,
+// finding the row behind a callable, and executing a parsed call.
 #include <array>
 #include <deque>
 #include <string>
@@ -14,16 +14,14 @@ namespace kintsugi {
 struct Signature {
   PyObject* names[kMaxParameters] = {};  // interned
   int count = 0;
-  int positional = 0;   // parameters that a position can fill
-  int rest = -1;        // index of "*name"
+  int positional = 0;  // parameters that a position can fill
+  int rest = -1;       // index of "*name"
   uint32_t required = 0;
 };
 
 namespace {
 
-std::string spelled(const FunctionRow& row) {
-  return std::string(row.name) + "(" + row.parameters + ")";
-}
+std::string spelled(const FunctionRow& row) { return std::string(row.name) + "(" + row.parameters + ")"; }
 
 bool wrong_call(const FunctionRow& row, const std::string& what) {
   PyErr_Format(PyExc_TypeError, "%s(): %s; it is %s", row.name, what.c_str(), spelled(row).c_str());
@@ -124,7 +122,8 @@ PyObject* call_row(const FunctionRow& row, PyObject* self, PyObject* const* argu
   return execute(call);
 }
 
-// ---- The tables ------------------------------------------------------------------------------------------------------
+// ---- The tables
+// ------------------------------------------------------------------------------------------------------
 
 // Filled once by init_rows and never changed: Python's method lists and the tracer keep addresses into them.
 struct Tables {
@@ -274,7 +273,8 @@ bool parse_call(const FunctionRow& row, PyObject* const* arguments, size_t posit
   return bind(row, nullptr, arguments, positional, keyword_names, &out->arguments) && parse_bound(out);
 }
 
-// ---- Executing -------------------------------------------------------------------------------------------------------
+// ---- Executing
+// -------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,5 +1,5 @@
-// Between tensor elements and Python objects: reading and writing one element, item() and tolist(), kt.tensor() from nested
-// data, and pickle.
+// Between tensor elements and Python objects: reading and writing one element, item() and tolist(), kt.tensor() from
+// nested data, and pickle.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -34,8 +34,8 @@ void put(char* data, T value) {
 }
 
 bool refuse_number(DType dtype, const OperandValue& number) {
-  std::string text = number.number_dtype == DType::k_float64 ? std::to_string(number.number.f64)
-                                                             : std::to_string(number.number.i64);
+  std::string text =
+      number.number_dtype == DType::k_float64 ? std::to_string(number.number.f64) : std::to_string(number.number.i64);
   PyErr_Format(PyExc_OverflowError, "%s does not fit into %s", text.c_str(), info(dtype).name);
   return false;
 }
@@ -113,7 +113,8 @@ PyObject* to_list(const Arguments& arguments) {
   return has_memory(self) ? list_of(*self->layout, self->data, 0) : nullptr;
 }
 
-// ---- kt.tensor(data) -------------------------------------------------------------------------------------------------
+// ---- kt.tensor(data)
+// -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -236,7 +237,8 @@ PyObject* tensor_from_data(const Arguments& arguments) {
   return apply_op(Op::k_convert, &operand, 1, attributes);
 }
 
-// ---- Pickle ----------------------------------------------------------------------------------------------------------
+// ---- Pickle
+// ----------------------------------------------------------------------------------------------------------
 
 // (_rebuild_tensor, (dtype, sizes, bytes), attributes). Tensors that share memory do not share it afterwards.
 PyObject* reduce_tensor(const Arguments& arguments) {
@@ -252,7 +254,8 @@ PyObject* reduce_tensor(const Arguments& arguments) {
   Ref data(PyBytes_FromStringAndSize(packed->data, bytes));
   if (!rebuild || !sizes || !data) return nullptr;
   Borrowed attributes = as_tensor(self)->dict != nullptr ? as_tensor(self)->dict : Py_None;
-  return Py_BuildValue("O(OOO)O", rebuild.get(), dtype_object(packed->layout->dtype), sizes.get(), data.get(), attributes);
+  return Py_BuildValue("O(OOO)O", rebuild.get(), dtype_object(packed->layout->dtype), sizes.get(), data.get(),
+                       attributes);
 }
 
 PyObject* rebuild_tensor(const Arguments& arguments) {
@@ -273,7 +276,8 @@ PyObject* rebuild_tensor(const Arguments& arguments) {
   Layout* layout = intern_contiguous(dtype, {shape.sizes, static_cast<size_t>(rank)});
   PyObject* result = new_tensor(layout);
   release(layout);
-  if (result != nullptr) memcpy(as_tensor(result)->data, PyBytes_AS_STRING(arguments.values[2]), static_cast<size_t>(bytes));
+  if (result != nullptr)
+    memcpy(as_tensor(result)->data, PyBytes_AS_STRING(arguments.values[2]), static_cast<size_t>(bytes));
   return result;
 }
 

@@ -173,7 +173,8 @@ bool parse_arange(ParsedCall* call) {
     __int128 span = static_cast<__int128>(end.number.i64) - start.number.i64;
     __int128 stride = attributes.int_step;
     __int128 wide = stride > 0 ? (span + stride - 1) / stride : (-span - stride - 1) / -stride;
-    count = wide > std::numeric_limits<int64_t>::max() ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(wide);
+    count =
+        wide > std::numeric_limits<int64_t>::max() ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(wide);
   } else {
     double wide = std::ceil((last - attributes.start) / attributes.step);
     count = wide > 9e18 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(wide);
@@ -233,7 +234,8 @@ const FunctionRow kFunctions[] = {
      "A tensor with a copy of nested lists, numbers, a buffer or a NumPy array."},
     {"zeros", kSized, kOp, parse_zeros, nullptr, "All zeros.", Op::k_full},
     {"ones", kSized, kOp, parse_ones, nullptr, "All ones.", Op::k_full},
-    {"full", "size, fill_value, *, dtype=None, device=None", kOp, parse_full, nullptr, "One value everywhere.", Op::k_full},
+    {"full", "size, fill_value, *, dtype=None, device=None", kOp, parse_full, nullptr, "One value everywhere.",
+     Op::k_full},
     {"zeros_like", kLike, kOp, parse_zeros_like, nullptr, "Zeros in the shape and dtype of input.", Op::k_full},
     {"ones_like", kLike, kOp, parse_ones_like, nullptr, "Ones in the shape and dtype of input.", Op::k_full},
     {"full_like", "input, fill_value, *, dtype=None, device=None", kOp, parse_full_like, nullptr,

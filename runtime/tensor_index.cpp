@@ -27,12 +27,14 @@ bool takes_dimension(Borrowed item) { return item != Py_None && item != Py_Ellip
 
 bool refuse_key(Borrowed item) {
   if (PyList_Check(item) || PyBool_Check(item) || is_tensor(item) || PyObject_CheckBuffer(item)) {
-    PyErr_Format(PyExc_NotImplementedError,
-                 "indexing by a %.200s of indices or bools is not supported yet; use integers, slices, None and ..., or "
-                 "where() for a choice by a mask",
-                 Py_TYPE(item)->tp_name);
+    PyErr_Format(
+        PyExc_NotImplementedError,
+        "indexing by a %.200s of indices or bools is not supported yet; use integers, slices, None and ..., or "
+        "where() for a choice by a mask",
+        Py_TYPE(item)->tp_name);
   } else {
-    PyErr_Format(PyExc_IndexError, "a tensor index is an int, a slice, None or ..., not %.200s", Py_TYPE(item)->tp_name);
+    PyErr_Format(PyExc_IndexError, "a tensor index is an int, a slice, None or ..., not %.200s",
+                 Py_TYPE(item)->tp_name);
   }
   return false;
 }
@@ -163,7 +165,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   Shape shape;
   int64_t offset;
-  if (!find_element(*as_tensor(self)->layout, key, &offset) && !apply_key(as_tensor(self), key, &shape, &offset)) return -1;
+  if (!find_element(*as_tensor(self)->layout, key, &offset) && !apply_key(as_tensor(self), key, &shape, &offset))
+    return -1;
   return store_into(as_tensor(self), shape, offset, value) ? 0 : -1;
 }
 

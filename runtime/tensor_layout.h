@@ -1,5 +1,5 @@
-// The tensor object's C struct, on the floor: emitted code, guards and glue read these fields by offset. Plain data; nothing
-// here calls the Python API. What one may do with a tensor is in tensor.h.
+// The tensor object's C struct, on the floor: emitted code, guards and glue read these fields by offset. Plain data;
+// nothing here calls the Python API. What one may do with a tensor is in tensor.h.
 #pragma once
 #include <Python.h>
 
@@ -8,8 +8,8 @@
 
 namespace kintsugi {
 
-// layout and buffer are counted references, fixed for the object's life. data is the address of element [0, ..., 0], inside
-// buffer. A stand-in (see tensor.h) has a layout but neither data nor buffer.
+// layout and buffer are counted references, fixed for the object's life. data is the address of element [0, ..., 0],
+// inside buffer. A stand-in (see tensor.h) has a layout but neither data nor buffer.
 struct TensorObject {
   PyObject ob_base;
   Layout* layout;

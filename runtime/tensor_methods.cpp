@@ -1,4 +1,5 @@
-// The tensor's methods and attributes that no row of ops.def gives: views, copies, conversions, metadata, single values.
+// The tensor's methods and attributes that no row of ops.def gives: views, copies, conversions, metadata, single
+// values.
 #include <string>
 
 #include "runtime/exchange.h"
@@ -17,7 +18,8 @@ bool fail(const OpError& error) {
   return false;
 }
 
-// ---- Views -----------------------------------------------------------------------------------------------------------
+// ---- Views
+// -----------------------------------------------------------------------------------------------------------
 
 bool set_reshape(ParsedCall* call, const TensorObject* self, std::span<const int64_t> sizes, bool may_copy) {
   Shape shape = shape_of(*self->layout);
@@ -191,7 +193,8 @@ bool parse_detach(ParsedCall* call) {
   return true;
 }
 
-// ---- Copies and conversions ------------------------------------------------------------------------------------------
+// ---- Copies and conversions
+// ------------------------------------------------------------------------------------------
 
 bool parse_clone(ParsedCall* call) {
   TensorObject* self;
@@ -213,12 +216,14 @@ bool parse_cpu(ParsedCall* call) {
   return set_operand(call, 0);
 }
 
-// self, target=None, *, dtype=None, device=None, copy=False. target is a dtype, a device or a tensor of the wanted dtype.
+// self, target=None, *, dtype=None, device=None, copy=False. target is a dtype, a device or a tensor of the wanted
+// dtype.
 bool parse_to(ParsedCall* call) {
   TensorObject* self;
   bool copy;
   const Arguments& arguments = call->arguments;
-  if (!read_tensor(*call, 0, &self) || !check_device(arguments.values[3]) || !read_bool(*call, 4, false, &copy)) return false;
+  if (!read_tensor(*call, 0, &self) || !check_device(arguments.values[3]) || !read_bool(*call, 4, false, &copy))
+    return false;
   Attributes& attributes = call->attributes;
   if (!read_optional_dtype(*call, 2, &attributes.has_dtype, &attributes.dtype)) return false;
   Borrowed target = arguments.values[1];
@@ -240,7 +245,8 @@ bool parse_to(ParsedCall* call) {
   return parse_cast(call);
 }
 
-// ---- In place --------------------------------------------------------------------------------------------------------
+// ---- In place
+// --------------------------------------------------------------------------------------------------------
 
 bool parse_store(ParsedCall* call) {
   TensorObject* self;
@@ -257,9 +263,11 @@ bool parse_zero(ParsedCall* call) {
   return set_store(call, &self->ob_base, zero, /*argument=*/-1);
 }
 
-// ---- Reductions of another spelling ----------------------------------------------------------------------------------
+// ---- Reductions of another spelling
+// ----------------------------------------------------------------------------------
 
-// max() and min() of everything, or of two tensors. With a dim torch gives values and indices; ours are amax and argmax.
+// max() and min() of everything, or of two tensors. With a dim torch gives values and indices; ours are amax and
+// argmax.
 bool parse_extreme(ParsedCall* call, Op of_all, Op of_two) {
   TensorObject* self;
   if (!read_tensor(*call, 0, &self) || !set_operand(call, 0)) return false;
@@ -271,7 +279,8 @@ bool parse_extreme(ParsedCall* call, Op of_all, Op of_two) {
   }
   if (other != nullptr) {
     PyErr_Format(PyExc_NotImplementedError, "%s() with a dim is not supported; use %s(dim) for values%s",
-                 call->arguments.row->name, info(of_all).name, of_all == Op::k_amax ? " and argmax(dim) for indices" : "");
+                 call->arguments.row->name, info(of_all).name,
+                 of_all == Op::k_amax ? " and argmax(dim) for indices" : "");
     return false;
   }
   call->op = of_all;
@@ -288,7 +297,8 @@ bool parse_where_method(ParsedCall* call) {
   return read_tensor(*call, 0, &self) && set_operand(call, 1) && set_operand(call, 0) && set_operand(call, 2);
 }
 
-// ---- Metadata --------------------------------------------------------------------------------------------------------
+// ---- Metadata
+// --------------------------------------------------------------------------------------------------------
 
 PyObject* shape_value(const Arguments& arguments) { return make_size(layout_of(arguments)); }
 PyObject* dtype_value(const Arguments& arguments) { return Py_NewRef(dtype_object(layout_of(arguments).dtype)); }
@@ -330,7 +340,8 @@ PyObject* stride_value(const Arguments& arguments) {
   return strides.release();
 }
 
-// ---- Everything else -------------------------------------------------------------------------------------------------
+// ---- Everything else
+// -------------------------------------------------------------------------------------------------
 
 PyObject* data_ptr_value(const Arguments& arguments) {
   const TensorObject* self = as_tensor(arguments.values[0]);
@@ -376,13 +387,15 @@ constexpr CallKind kOp = CallKind::kOp, kView = CallKind::kView, kInPlace = Call
                    kMetadata = CallKind::kMetadata, kScalarRead = CallKind::kScalarRead, kOther = CallKind::kOther;
 
 const FunctionRow kMethods[] = {
-    {"reshape", "self, *shape", kView, parse_reshape, nullptr, "A view with these sizes where there is one, else a copy."},
+    {"reshape", "self, *shape", kView, parse_reshape, nullptr,
+     "A view with these sizes where there is one, else a copy."},
     {"view", "self, *shape", kView, parse_view, nullptr, "A view with these sizes; RuntimeError where there is none."},
     {"flatten", "self, start_dim=0, end_dim=-1", kView, parse_flatten, nullptr, "Joins dimensions into one."},
     {"transpose", "self, dim0, dim1", kView, parse_transpose, nullptr, "A view with two dimensions swapped."},
     {"permute", "self, *dims", kView, parse_permute, nullptr, "A view with the dimensions in this order."},
     {"t", "self", kView, parse_matrix_transpose, nullptr, "The transpose of a matrix, as a view."},
-    {"expand", "self, *sizes", kView, parse_expand, nullptr, "A view that repeats dimensions of size 1; -1 keeps a size."},
+    {"expand", "self, *sizes", kView, parse_expand, nullptr,
+     "A view that repeats dimensions of size 1; -1 keeps a size."},
     {"unsqueeze", "self, dim", kView, parse_unsqueeze, nullptr, "A view with a new dimension of size 1."},
     {"squeeze", "self, dim=None", kView, parse_squeeze, nullptr, "A view without dimensions of size 1."},
     {"detach", "self", kView, parse_detach, nullptr, "Another tensor over the same memory."},
@@ -398,7 +411,8 @@ const FunctionRow kMethods[] = {
     {"bool", "self", kOp, parse_cast, nullptr, "As bool.", Op::kCount, DType::k_bool},
     {"max", "self, other=None", kOp, parse_max, nullptr, "The greatest element, or the greater ones of two tensors."},
     {"min", "self, other=None", kOp, parse_min, nullptr, "The smallest element, or the smaller ones of two tensors."},
-    {"where", "self, condition, other", kOp, parse_where_method, nullptr, "Itself where condition is true, else other."},
+    {"where", "self, condition, other", kOp, parse_where_method, nullptr,
+     "Itself where condition is true, else other."},
     {"copy_", "self, src", kInPlace, parse_store, nullptr, "Overwrites all elements with those of src."},
     {"fill_", "self, value", kInPlace, parse_store, nullptr, "Overwrites all elements with one value."},
     {"zero_", "self", kInPlace, parse_zero, nullptr, "Overwrites all elements with zero."},
@@ -408,7 +422,8 @@ const FunctionRow kMethods[] = {
     {"dim", "self", kMetadata, nullptr, rank_value, "The number of dimensions."},
     {"numel", "self", kMetadata, nullptr, count_value, "The number of elements."},
     {"element_size", "self", kMetadata, nullptr, item_bytes_value, "Bytes of one element."},
-    {"stride", "self, dim=None", kMetadata, nullptr, stride_value, "Elements to skip for the next index, by dimension."},
+    {"stride", "self, dim=None", kMetadata, nullptr, stride_value,
+     "Elements to skip for the next index, by dimension."},
     {"is_contiguous", "self", kMetadata, nullptr, contiguous_value, "Whether it is row-major without gaps."},
     {"data_ptr", "self", kOther, nullptr, data_ptr_value, "The address of the first element."},
     {"numpy", "self", kOther, nullptr, to_numpy, "A NumPy array over the same memory."},
@@ -434,7 +449,8 @@ const FunctionRow kAttributes[] = {
 
 // Function forms of methods: kt.reshape(x, (2, 3)).
 const FunctionRow kFunctionForms[] = {
-    {"reshape", "input, shape", kView, parse_reshape, nullptr, "A view with these sizes where there is one, else a copy."},
+    {"reshape", "input, shape", kView, parse_reshape, nullptr,
+     "A view with these sizes where there is one, else a copy."},
     {"flatten", "input, start_dim=0, end_dim=-1", kView, parse_flatten, nullptr, "Joins dimensions into one."},
     {"transpose", "input, dim0, dim1", kView, parse_transpose, nullptr, "A view with two dimensions swapped."},
     {"permute", "input, dims", kView, parse_permute, nullptr, "A view with the dimensions in this order."},

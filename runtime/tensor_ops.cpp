@@ -1,5 +1,5 @@
-// What calls of ops and operators mean: element-wise functions, their in-place forms, reductions, conversions, and Python's
-// binary, unary and comparison operators. From layouts and arguments alone; the tracer calls these too.
+// What calls of ops and operators mean: element-wise functions, their in-place forms, reductions, conversions, and
+// Python's binary, unary and comparison operators. From layouts and arguments alone; the tracer calls these too.
 #include <opcode.h>
 
 #include <string>
@@ -68,8 +68,10 @@ bool set_power(ParsedCall* call, Borrowed base, Borrowed exponent) {
   OperandValue value;
   if (is_tensor(base) && !is_tensor(exponent) && operand_of(exponent, &value)) {
     double power = value.number_dtype == DType::k_float64 ? value.number.f64 : static_cast<double>(value.number.i64);
-    bool is_bool = as_tensor(base)->layout->dtype == DType::k_bool;
-    if (power == 2 && !is_bool) {
+    DTypeKind kind = info(as_tensor(base)->layout->dtype).kind;
+    bool keeps_dtype =
+        kind == DTypeKind::kFloatingKind || (kind == DTypeKind::kIntegerKind && value.number_dtype != DType::k_float64);
+    if (power == 2 && keeps_dtype) {
       call->op = Op::k_mul;
       return add_operand(call, base, 0) && add_operand(call, base, 0);
     }
@@ -88,29 +90,24 @@ struct BinaryOperator {
   bool bools_only;
 };
 
-const BinaryOperator* find_operator(int operation) {
-  static constexpr BinaryOperator kAdd = {Op::k_add, "+", false}, kSub = {Op::k_sub, "-", false},
-                                  kMul = {Op::k_mul, "*", false}, kDiv = {Op::k_div, "/", false},
-                                  kFloorDivide = {Op::k_floor_divide, "//", false},
-                                  kRemainder = {Op::k_remainder, "%", false}, kMatmul = {Op::k_matmul, "@", false},
-                                  kAnd = {Op::k_logical_and, "&", true}, kOr = {Op::k_logical_or, "|", true},
-                                  kXor = {Op::k_ne, "^", true};
+bool is_in_place(int operation) { return operation >= NB_INPLACE_ADD && operation <= NB_INPLACE_XOR; }
+
+// By the plain operation: NB_ADD, not NB_INPLACE_ADD.
+bool find_operator(int operation, BinaryOperator* out) {
   switch (operation) {
-    case NB_ADD: case NB_INPLACE_ADD: return &kAdd;
-    case NB_SUBTRACT: case NB_INPLACE_SUBTRACT: return &kSub;
-    case NB_MULTIPLY: case NB_INPLACE_MULTIPLY: return &kMul;
-    case NB_TRUE_DIVIDE: case NB_INPLACE_TRUE_DIVIDE: return &kDiv;
-    case NB_FLOOR_DIVIDE: case NB_INPLACE_FLOOR_DIVIDE: return &kFloorDivide;
-    case NB_REMAINDER: case NB_INPLACE_REMAINDER: return &kRemainder;
-    case NB_MATRIX_MULTIPLY: case NB_INPLACE_MATRIX_MULTIPLY: return &kMatmul;
-    case NB_AND: case NB_INPLACE_AND: return &kAnd;
-    case NB_OR: case NB_INPLACE_OR: return &kOr;
-    case NB_XOR: case NB_INPLACE_XOR: return &kXor;
-    default: return nullptr;
+    case NB_ADD: *out = {Op::k_add, "+", false}; return true;
+    case NB_SUBTRACT: *out = {Op::k_sub, "-", false}; return true;
+    case NB_MULTIPLY: *out = {Op::k_mul, "*", false}; return true;
+    case NB_TRUE_DIVIDE: *out = {Op::k_div, "/", false}; return true;
+    case NB_FLOOR_DIVIDE: *out = {Op::k_floor_divide, "//", false}; return true;
+    case NB_REMAINDER: *out = {Op::k_remainder, "%", false}; return true;
+    case NB_MATRIX_MULTIPLY: *out = {Op::k_matmul, "@", false}; return true;
+    case NB_AND: *out = {Op::k_logical_and, "&", true}; return true;
+    case NB_OR: *out = {Op::k_logical_or, "|", true}; return true;
+    case NB_XOR: *out = {Op::k_ne, "^", true}; return true;
+    default: return false;
   }
 }
-
-bool is_in_place(int operation) { return operation >= NB_INPLACE_ADD && operation <= NB_INPLACE_XOR; }
 
 }  // namespace
 
@@ -206,22 +203,22 @@ bool set_store(ParsedCall* call, Borrowed target, Borrowed value, int argument) 
 }
 
 bool parse_binary(int operation, Borrowed left, Borrowed right, ParsedCall* out) {
-  bool in_place = is_in_place(operation) && is_tensor(left);
+  int plain = is_in_place(operation) ? operation - NB_INPLACE_ADD + NB_ADD : operation;
   out->kind = CallKind::kOp;
   OperandValue ignored;
   if (!operand_of(left, &ignored) || !operand_of(right, &ignored)) return false;
-  if (operation == NB_POWER || operation == NB_INPLACE_POWER) {
+  if (plain == NB_POWER) {
     if (!set_power(out, left, right)) return false;
   } else {
-    const BinaryOperator* found = find_operator(operation);
-    if (found == nullptr) return false;
-    if (found->bools_only && !(is_bool_operand(left) && is_bool_operand(right))) return refuse_ints(found->symbol);
-    out->op = found->op;
+    BinaryOperator found;
+    if (!find_operator(plain, &found)) return false;
+    if (found.bools_only && !(is_bool_operand(left) && is_bool_operand(right))) return refuse_ints(found.symbol);
+    out->op = found.op;
     add_operand(out, left, 0);
     add_operand(out, right, 1);
   }
   // a @= b makes a new tensor: the product has another shape in general.
-  if (operation == NB_INPLACE_MATRIX_MULTIPLY) in_place = false;
+  bool in_place = plain != operation && plain != NB_MATRIX_MULTIPLY && is_tensor(left);
   return !in_place || set_in_place(out, as_tensor(left));
 }
 

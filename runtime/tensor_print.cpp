@@ -1,5 +1,5 @@
-// repr() of tensors, as torch prints them: one number format for all elements, columns aligned, lines of 80 characters, and
-// the first and last three of each dimension when there are more than 1000 elements.
+// repr() of tensors, as torch prints them: one number format for all elements, columns aligned, lines of 80 characters,
+// and the first and last three of each dimension when there are more than 1000 elements.
 #include <cmath>
 #include <cstdio>
 #include <string>

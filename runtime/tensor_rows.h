@@ -1,5 +1,5 @@
-// Inside runtime/tensor*.cpp only: the lists of rows, and how their parsers read Python arguments. Readers return false with
-// an exception that names the function and the argument.
+// Inside runtime/tensor*.cpp only: the lists of rows, and how their parsers read Python arguments. Readers return false
+// with an exception that names the function and the argument.
 #pragma once
 #include <span>
 
@@ -7,10 +7,10 @@
 
 namespace kintsugi {
 
-std::span<const FunctionRow> function_rows();   // kt.zeros, kt.cat, ...: tensor_functions.cpp
+std::span<const FunctionRow> function_rows();       // kt.zeros, kt.cat, ...: tensor_functions.cpp
 std::span<const FunctionRow> function_form_rows();  // kt.reshape, ...: tensor_methods.cpp
-std::span<const FunctionRow> method_rows();     // Tensor.reshape, ...: tensor_methods.cpp
-std::span<const FunctionRow> attribute_rows();  // Tensor.shape, ...: tensor_methods.cpp
+std::span<const FunctionRow> method_rows();         // Tensor.reshape, ...: tensor_methods.cpp
+std::span<const FunctionRow> attribute_rows();      // Tensor.shape, ...: tensor_methods.cpp
 
 // Makes the final tables (with ops.def's rows), the type's method and attribute lists, and the module's functions.
 bool init_rows(Borrowed module);
@@ -37,7 +37,7 @@ bool read_bool(const ParsedCall& call, int parameter, bool default_value, bool* 
 // A dtype object, or Python's bool, int or float. has is false when the argument was not given.
 bool read_dtype(Borrowed object, DType* out);
 bool read_optional_dtype(const ParsedCall& call, int parameter, bool* has, DType* out);
-bool check_device(Borrowed object);  // null is fine
+bool check_device(Borrowed object);       // null is fine
 bool check_no_gradient(Borrowed object);  // requires_grad: absent or False
 // The rest parameter: f(2, 3), f((2, 3)) or f(shape=(2, 3)).
 bool read_sizes(const ParsedCall& call, int parameter, int* count, int64_t (&out)[kMaxRank]);
@@ -53,21 +53,22 @@ void set_view(ParsedCall* call, const Shape& shape, int64_t offset);
 bool fits_by_broadcast(const Layout& value, const Shape& target);
 
 // tensor_types.cpp
-bool is_device(Borrowed object);               // a device, or a str
-PyObject* dtype_object(DType dtype);           // borrowed, lives for ever
-PyObject* cpu_device();                        // borrowed, lives for ever
-PyObject* make_size(const Layout& layout);     // a Size
+bool is_device(Borrowed object);            // a device, or a str
+PyObject* dtype_object(DType dtype);        // borrowed, lives for ever
+PyObject* cpu_device();                     // borrowed, lives for ever
+PyObject* make_size(const Layout& layout);  // a Size
 bool init_types(Borrowed module);
 
 // tensor_data.cpp: between elements and Python objects
 PyObject* read_element(DType dtype, const char* data);
-bool write_number(DType dtype, char* data, const OperandValue& number);  // OverflowError, ValueError when it does not fit
+bool write_number(DType dtype, char* data,
+                  const OperandValue& number);  // OverflowError, ValueError when it does not fit
 PyObject* item_of(const Arguments& arguments);
 PyObject* to_list(const Arguments& arguments);
 PyObject* tensor_from_data(const Arguments& arguments);  // kt.tensor
 PyObject* reduce_tensor(const Arguments& arguments);     // for pickle, and its inverse
 PyObject* rebuild_tensor(const Arguments& arguments);
-bool has_memory(const TensorObject* tensor);             // false: RuntimeError, a stand-in
+bool has_memory(const TensorObject* tensor);  // false: RuntimeError, a stand-in
 
 // tensor_type.cpp: Tensor.__dict__
 PyObject* get_attribute_dict(PyObject* self, void* closure);

@@ -1,4 +1,5 @@
-// The Python type Tensor: its slots. Operators go to the ops; indexing, printing and the buffer protocol have their own files.
+// The Python type Tensor: its slots. Operators go to the ops; indexing, printing and the buffer protocol have their own
+// files.
 #include <opcode.h>
 
 #include <string>
@@ -10,7 +11,8 @@ namespace kintsugi {
 
 namespace {
 
-// ---- Attributes and the collector -----------------------------------------------------------------------------------------
+// ---- Attributes and the collector
+// -----------------------------------------------------------------------------------------
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(as_tensor(self)->dict);
@@ -49,9 +51,11 @@ int set_attribute_dict(PyObject* self, PyObject* value, void* closure) {
 
 namespace {
 
-// ---- Operators ----------------------------------------------------------------------------------------------------------
+// ---- Operators
+// ----------------------------------------------------------------------------------------------------------
 
-// An operator slot. Operands that are neither tensors nor numbers get NotImplemented, so that the other class has its say.
+// An operator slot. Operands that are neither tensors nor numbers get NotImplemented, so that the other class has its
+// say.
 PyObject* binary(Op op, PyObject* left, PyObject* right) {
   OperandValue values[2];
   if (!operand_of(left, &values[0]) || !operand_of(right, &values[1])) {

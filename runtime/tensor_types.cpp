@@ -9,7 +9,8 @@ namespace kintsugi {
 
 namespace {
 
-// ---- dtype: one object for each row of dtypes.def --------------------------------------------------------------------
+// ---- dtype: one object for each row of dtypes.def
+// --------------------------------------------------------------------
 
 struct DTypeObject {
   PyObject ob_base;
@@ -74,14 +75,15 @@ bool init_dtypes(Borrowed module) {
   return true;
 }
 
-// ---- device: there is one so far -------------------------------------------------------------------------------------
+// ---- device: there is one so far
+// -------------------------------------------------------------------------------------
 
 PyTypeObject device_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 PyObject cpu_object;
 
 bool is_cpu_name(Borrowed object) {
-  return PyUnicode_Check(object) &&
-         (PyUnicode_CompareWithASCIIString(object, "cpu") == 0 || PyUnicode_CompareWithASCIIString(object, "cpu:0") == 0);
+  return PyUnicode_Check(object) && (PyUnicode_CompareWithASCIIString(object, "cpu") == 0 ||
+                                     PyUnicode_CompareWithASCIIString(object, "cpu:0") == 0);
 }
 
 PyObject* device_repr(PyObject*) { return PyUnicode_FromString("device(type='cpu')"); }
@@ -117,7 +119,8 @@ bool init_device(Borrowed module) {
   return PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(&device_type)) == 0;
 }
 
-// ---- Size: a tuple that prints as Size([2, 3]) -----------------------------------------------------------------------
+// ---- Size: a tuple that prints as Size([2, 3])
+// -----------------------------------------------------------------------
 
 PyTypeObject size_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 

@@ -61,7 +61,8 @@ def test_references_are_balanced():
         x[key] = value
         x[key].add_(value).sum(dim=0, keepdim=True).tolist()
         (x * value + x).reshape(-1).T.numpy()
-        for bad in (lambda: x[9], lambda: x + kt.ones(7), lambda: x.sum(dim=9), lambda: x.reshape(5), lambda: x.add_('a')):
+        for bad in (lambda: x[9], lambda: x + kt.ones(7), lambda: x.sum(dim=9), lambda: x.reshape(5),
+                    lambda: x.add_('a')):
             try:
                 bad()
             except (IndexError, RuntimeError, TypeError):
@@ -121,10 +122,12 @@ def test_signatures():
 
 
 def test_creation():
-    assert kt.zeros(2, 3).tolist() == kt.zeros((2, 3)).tolist() == kt.zeros([2, 3]).tolist() == kt.zeros(size=(2, 3)).tolist()
+    for x in (kt.zeros(2, 3), kt.zeros((2, 3)), kt.zeros([2, 3]), kt.zeros(size=(2, 3))):
+        assert x.tolist() == [[0.0] * 3] * 2
     assert kt.zeros(()).shape == () and kt.zeros(0).shape == (0,)
     assert kt.ones(2, dtype=kt.bool).tolist() == [True, True]
-    assert kt.full((2,), 7).dtype is kt.int64 and kt.full((2,), 7.0).dtype is kt.float32 and kt.full((1,), True).dtype is kt.bool
+    for value, dtype in ((7, kt.int64), (7.0, kt.float32), (True, kt.bool)):
+        assert kt.full((2,), value).dtype is dtype
     assert kt.full((2,), 2**53 + 1).tolist() == [2**53 + 1] * 2
     assert kt.full((1,), 0.1, dtype=kt.float64).item() == 0.1 and kt.full((1,), 2.7, dtype=kt.int32).item() == 2
     assert kt.arange(3).tolist() == [0, 1, 2] and kt.arange(1, 4).tolist() == [1, 2, 3]
