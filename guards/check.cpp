@@ -1,5 +1,5 @@
-// See check.h. Atoms are what a segment may hold by value: None, bool, int, float, complex, str, bytes, Ellipsis and tuples of
-// them, all of exact type. They are compared without a look at user code, and floats by their bits.
+// See check.h. Atoms are what a segment may hold by value: None, bool, int, float, complex, str, bytes, Ellipsis and
+// tuples of them, all of exact type. They are compared without a look at user code, and floats by their bits.
 #include "guards/check.h"
 
 #include <cstddef>
@@ -41,7 +41,8 @@ bool same_atom(PyObject* a, PyObject* b) {
 bool may_be_equal(PyObject* a, PyObject* b) {
   enum Family { kNumber, kTuple, kOther, kUser };
   auto family = [](PyObject* object) {
-    if (PyLong_CheckExact(object) || PyBool_Check(object) || PyFloat_CheckExact(object) || PyComplex_CheckExact(object)) {
+    if (PyLong_CheckExact(object) || PyBool_Check(object) || PyFloat_CheckExact(object) ||
+        PyComplex_CheckExact(object)) {
       return kNumber;
     }
     if (PyTuple_CheckExact(object)) return kTuple;
@@ -119,7 +120,8 @@ class Checker {
   bool check_tensor(const Guard& guard);
   bool dict_has_keys(PyObject* dict, PyObject* names);
 
-  void note_place(GuardCache* cache, GuardCache::Form form, const ValuePlace& place, PyObject* key, int32_t dict_offset);
+  void note_place(GuardCache* cache, GuardCache::Form form, const ValuePlace& place, PyObject* key,
+                  int32_t dict_offset);
   PyObject* find_in(PyObject* dict, const Guard& guard, GuardCache* cache, int32_t dict_offset, bool* unknown);
   PyObject* find_attribute(PyObject* object, const Guard& guard, GuardCache* cache, bool* unknown);
   bool lacks_attribute(PyObject* object, const Guard& guard, GuardCache* cache);
@@ -224,7 +226,7 @@ bool Checker::dict_has_keys(PyObject* dict, PyObject* names) {
   return true;
 }
 
-// ---- Places ------------------------------------------------------------------------------------------------------------
+// ---- Places -------------------------------------------------------------------------------------
 
 // The name must be the very object that native code compares.
 void Checker::note_place(GuardCache* cache, GuardCache::Form form, const ValuePlace& place, PyObject* key,
@@ -237,7 +239,8 @@ void Checker::note_place(GuardCache* cache, GuardCache::Form form, const ValuePl
   cache->keys = place.keys;
   cache->name_offset = in_keys.entry_offset - static_cast<int32_t>(sizeof(PyObject*));
   if (place.in_values) cache->value_offset = place.entry_offset;
-  std::memcpy(&cache->geometry, reinterpret_cast<const char*>(place.keys) + kKeysGeometryOffset, sizeof cache->geometry);
+  std::memcpy(&cache->geometry, reinterpret_cast<const char*>(place.keys) + kKeysGeometryOffset,
+              sizeof cache->geometry);
   cache->geometry &= kKeysGeometryMask;
 }
 
@@ -286,7 +289,8 @@ bool Checker::lacks_attribute(PyObject* object, const Guard& guard, GuardCache* 
     if (choose_form_) cache->keys = keys;
     // Native code that was made for a name not among the shared keys counts them; once it is among them, it stays slow.
     if (place.keys == nullptr || choose_form_) {
-      note_version(cache, GuardCache::Form::kInlineValues, static_cast<uint64_t>(entry_count_of(keys)), /*dict_offset=*/0);
+      note_version(cache, GuardCache::Form::kInlineValues, static_cast<uint64_t>(entry_count_of(keys)),
+                   /*dict_offset=*/0);
     }
     return true;
   }
@@ -298,7 +302,7 @@ bool Checker::lacks_attribute(PyObject* object, const Guard& guard, GuardCache* 
   return true;
 }
 
-// ---- Text --------------------------------------------------------------------------------------------------------------
+// ---- Text ---------------------------------------------------------------------------------------
 
 // Of an object, without its own repr unless it is an atom.
 std::string text_of(PyObject* object) {
@@ -376,7 +380,8 @@ std::string Checker::expected_text(const Guard& guard) {
     }
     case GuardKind::k_int_compare: {
       static constexpr const char* kSigns[] = {"<", "<=", "==", "!=", ">", ">="};
-      return std::string("a number ") + kSigns[guard.imm] + " " + std::to_string(static_cast<int64_t>(input_.values[guard.b]));
+      return std::string("a number ") + kSigns[guard.imm] + " " +
+             std::to_string(static_cast<int64_t>(input_.values[guard.b]));
     }
     case GuardKind::k_state_word: return constant_text() + " " + number;
     case GuardKind::kCount: break;
@@ -399,8 +404,7 @@ std::string Checker::found_text(const Guard& guard) {
                                                                : object(guard.a);
       return type == binding(guard) ? "its class was changed" : text_of(object(guard.a));
     }
-    case GuardKind::k_dict_value:
-      return PyDict_CheckExact(object(guard.a)) ? "no such key" : text_of(object(guard.a));
+    case GuardKind::k_dict_value: return PyDict_CheckExact(object(guard.a)) ? "no such key" : text_of(object(guard.a));
     case GuardKind::k_instance_value: return "no such attribute";
     case GuardKind::k_instance_lacks: return "the attribute";
     case GuardKind::k_identical: return "two objects";
@@ -449,7 +453,8 @@ MissReport find_miss(const GuardProgram& program, const GuardInput& input) {
 
 std::string to_text(const MissReport& report) {
   if (report.guard < 0) return "every guard holds";
-  return (report.source.empty() ? report.kind : report.source) + ": expected " + report.expected + ", found " + report.found;
+  return (report.source.empty() ? report.kind : report.source) + ": expected " + report.expected + ", found " +
+         report.found;
 }
 
 void learn_object_facts(const void* tensor_type) {

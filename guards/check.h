@@ -1,5 +1,5 @@
-// The slow reference of guards, through the C API: what a guard means, and which one failed. It never runs user code: it
-// looks at exact builtin types, identities and places only. Called with the lock held.
+// The slow reference of guards, through the C API: what a guard means, and which one failed. It never runs user code:
+// it looks at exact builtin types, identities and places only. Called with the lock held.
 #pragma once
 #include <string>
 
@@ -13,14 +13,14 @@ void learn_object_facts(const void* tensor_type);
 // 1: guard number `guard` holds; a load has filled its value, and the place was written down in caches. 0: it does not.
 int check_guard(const GuardProgram& program, const GuardInput& input, int guard);
 
-// Runs the whole program while it is known to hold, so that caches get the places that native code looks at first. Answers
-// the first guard that does not hold, or -1.
+// Runs the whole program while it is known to hold, so that caches get the places that native code looks at first.
+// Answers the first guard that does not hold, or -1.
 int record_caches(const GuardProgram& program, const GuardInput& input);
 
 struct MissReport {
-  int guard = -1;        // -1: everything holds
-  std::string source;    // the path in the user's words
-  std::string kind;      // row of guards.def
+  int guard = -1;      // -1: everything holds
+  std::string source;  // the path in the user's words
+  std::string kind;    // row of guards.def
   std::string expected, found;
 };
 MissReport find_miss(const GuardProgram& program, const GuardInput& input);

@@ -1,6 +1,6 @@
-// See compile.h. Values live in registers of a small pool as long as they can, and always in NativeState::values too, so
-// that the slow reference finds them and a call in a stub costs only reloads. kResult is scratch for wide immediates;
-// kArgument1 and kArgument2 are scratch inside one guard.
+// See compile.h. Values live in registers of a small pool as long as they can, and always in NativeState::values too,
+// so that the slow reference finds them and a call in a stub costs only reloads. kResult is scratch for wide
+// immediates; kArgument1 and kArgument2 are scratch inside one guard.
 #include "guards/compile.h"
 
 #include <bit>
@@ -199,8 +199,8 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       static_assert(offsetof(Layout, rank) == offsetof(Layout, dtype) + 1 &&
                     offsetof(Layout, contiguous) == offsetof(Layout, dtype) + 2);
       const auto* layout = static_cast<const Layout*>(binding(guard.constant));
-      uint32_t wanted = static_cast<uint32_t>(layout->dtype) | uint32_t{layout->rank} << 8 |
-                        uint32_t{layout->contiguous} << 16;
+      uint32_t wanted =
+          static_cast<uint32_t>(layout->dtype) | uint32_t{layout->rank} << 8 | uint32_t{layout->contiguous} << 16;
       Reg a = hold(guard.a);
       type_must_be(a, facts.tensor_type, miss());
       e_.load(kScratch, at(a, facts.tensor_layout_offset));
@@ -230,10 +230,10 @@ void GuardCompiler::type_must_be(Reg object, const void* type, Label otherwise) 
   e_.jump_if(Condition::kNotEqual, otherwise);
 }
 
-// ---- Dicts and instances -----------------------------------------------------------------------------------------------
+// ---- Dicts and instances ------------------------------------------------------------------------
 
-// keys = the keys object of `dict`: the one of the cache, and of the same size and kind (a new one may have an old one's
-// address), so that the entry may be read. Leaves kScratch2 = the cache's address.
+// keys = the keys object of `dict`: the one of the cache, and of the same size and kind (a new one may have an old
+// one's address), so that the entry may be read. Leaves kScratch2 = the cache's address.
 void GuardCompiler::place_must_hold(Reg dict, Reg keys) {
   const ObjectFacts& facts = object_facts();
   e_.load_immediate(kScratch2, &cache());
@@ -332,7 +332,7 @@ void GuardCompiler::instance_must_lack(const Guard& guard) {
   }
 }
 
-// ---- Numbers -----------------------------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 
 // One digit in line, two in line on another path, the rest slow (three digits can still fit 64 bits).
 void GuardCompiler::load_int(const Guard& guard) {
@@ -377,7 +377,7 @@ void GuardCompiler::int_must_equal(Reg object, int64_t value) {
   }
 }
 
-// ---- Registers and stubs -----------------------------------------------------------------------------------------------
+// ---- Registers and stubs ------------------------------------------------------------------------
 
 Reg GuardCompiler::hold(ValueId value) {
   for (int r = 0; r < kPool; ++r) {

@@ -30,8 +30,8 @@ struct GuardFrame {
 class GuardCompiler {
  public:
   GuardCompiler(Emitter& emitter, const GuardProgram& program, const GuardFrame& frame);
-  void emit();                        // falls through when every guard holds
-  void emit_stubs(Label missed);      // out of line; they end at `missed` with missed_guard stored
+  void emit();                    // falls through when every guard holds
+  void emit_stubs(Label missed);  // out of line; they end at `missed` with missed_guard stored
   const std::vector<size_t>& offsets() const { return offsets_; }  // of each guard's code
 
  private:
@@ -57,14 +57,14 @@ class GuardCompiler {
   void load_int(const Guard& guard);
   void int_must_equal(Reg object, int64_t value);
 
-  Reg hold(ValueId value);     // the register that holds it, loaded if need be
-  Reg define(ValueId value);   // a register for it, to be written
+  Reg hold(ValueId value);    // the register that holds it, loaded if need be
+  Reg define(ValueId value);  // a register for it, to be written
   Reg take(ValueId value);
   void reload(ValueId value, Reg reg);
   void load_result(ValueId dst, Memory from);  // dst = word at `from`, kept in a register and in values
   void keep(ValueId value, Reg reg);
-  Label miss();                // stub of the current guard: it failed
-  Label slow();                // stub of the current guard: ask the slow reference
+  Label miss();  // stub of the current guard: it failed
+  Label slow();  // stub of the current guard: ask the slow reference
   void* binding(ConstantId constant) const;
   GuardCache& cache() { return program_.caches[static_cast<size_t>(current_)]; }
 

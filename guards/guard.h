@@ -34,11 +34,13 @@ enum class Compare : uint8_t { kLess, kLessEqual, kEqual, kNotEqual, kGreater, k
 
 // A constant of a plan by value where it has one; `bind` entries are addresses that only the running process knows.
 enum class ConstantKind : uint8_t {
-  kInt, kFloat, kString,  // by value (text holds a string's UTF-8)
-  kLayout,                // text form of kernels/layout.h
-  kObject,                // any Python object: text describes it; the pointer is bindings[i]. Strings that guards
-                          // compare have their interned object in bindings[i] too
-  kPointer,               // not an object (a dict's keys, a state word): bindings[i]
+  kInt,
+  kFloat,
+  kString,   // by value (text holds a string's UTF-8)
+  kLayout,   // text form of kernels/layout.h
+  kObject,   // any Python object: text describes it; the pointer is bindings[i]. Strings that guards
+             // compare have their interned object in bindings[i] too
+  kPointer,  // not an object (a dict's keys, a state word): bindings[i]
 };
 struct Constant {
   ConstantKind kind = ConstantKind::kInt;
@@ -57,12 +59,12 @@ struct GuardCache {
     kSplitDict,     // a split table: the value is in the dict's array of values
     kInlineValues,  // 3.11: the instance's own array of values, without a dict
   };
-  const void* keys = nullptr;   // the keys object
-  uint64_t version = 0;         // of the whole dict (dict_lacks, dict_keys), or entries in shared keys (instance_lacks)
-  int32_t name_offset = 0;      // bytes from the keys object to the entry's name
-  int32_t value_offset = -1;    // bytes from the array of values to the value
-  uint32_t geometry = 0;        // of the keys object: with it the same, name_offset lies inside
-  int32_t dict_offset = 0;      // bytes from the object to its dict pointer; 0: the object is the dict
+  const void* keys = nullptr;  // the keys object
+  uint64_t version = 0;        // of the whole dict (dict_lacks, dict_keys), or entries in shared keys (instance_lacks)
+  int32_t name_offset = 0;     // bytes from the keys object to the entry's name
+  int32_t value_offset = -1;   // bytes from the array of values to the value
+  uint32_t geometry = 0;       // of the keys object: with it the same, name_offset lies inside
+  int32_t dict_offset = 0;     // bytes from the object to its dict pointer; 0: the object is the dict
   Form form = Form::kNone;
 };
 
@@ -71,8 +73,8 @@ struct GuardProgram {
   std::span<const Guard> guards;
   std::span<const Constant> constants;
   std::span<const std::string> sources;
-  std::span<void* const> bindings;   // by ConstantId
-  std::span<GuardCache> caches;      // by guard
+  std::span<void* const> bindings;  // by ConstantId
+  std::span<GuardCache> caches;     // by guard
 };
 struct GuardInput {
   void* const* slots;  // PyObject*: null entries are unbound

@@ -1,14 +1,14 @@
-// Offsets and addresses of CPython's structs that native guards and glue read. Filled once by the runtime from frame.h, by
-// fakes in tests: nothing in native code knows CPython otherwise. A null type pointer matches no object.
+// Offsets and addresses of CPython's structs that native guards and glue read. Filled once by the runtime from frame.h,
+// by fakes in tests: nothing in native code knows CPython otherwise. A null type pointer matches no object.
 #pragma once
 #include <cstdint>
 
 namespace kintsugi {
 
 struct ObjectFacts {
-  int32_t references_offset = 0;     // PyObject.ob_refcnt
-  int32_t type_offset = 8;           // PyObject.ob_type
-  int32_t size_offset = 16;          // PyVarObject.ob_size
+  int32_t references_offset = 0;  // PyObject.ob_refcnt
+  int32_t type_offset = 8;        // PyObject.ob_type
+  int32_t size_offset = 16;       // PyVarObject.ob_size
   int32_t list_items_offset = 24;
   int32_t tuple_items_offset = 24;
   int32_t float_value_offset = 16;
@@ -16,7 +16,7 @@ struct ObjectFacts {
   int32_t cell_contents_offset = 16;
   int32_t type_version_offset = 0;
   int32_t dict_keys_offset = 0, dict_values_offset = 0, dict_used_offset = 0, dict_version_offset = 0;
-  int32_t keys_geometry_offset = 0;    // 4 bytes of the keys object, of which keys_geometry_mask count
+  int32_t keys_geometry_offset = 0;  // 4 bytes of the keys object, of which keys_geometry_mask count
   uint32_t keys_geometry_mask = 0;
   int32_t keys_entries_offset = 0;     // number of entries, 64 bits
   int32_t inline_values_offset = -32;  // 3.11: PyDictValues pointer before the object (managed dict)

@@ -21,7 +21,7 @@
 namespace kintsugi {
 namespace {
 
-constexpr size_t kGranule = 64;                     // a cache line: units do not share one
+constexpr size_t kGranule = 64;  // a cache line: units do not share one
 constexpr size_t kFaultStep = size_t{256} << 10;
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 constexpr int kReadExecute = PROT_READ | PROT_EXEC;
@@ -155,8 +155,8 @@ size_t CodeMemory::bytes_in_use() const {
   return in_use_;
 }
 
-// The child still shares the parent's pages, and each side would overwrite the other's code. Replacing both views at their
-// addresses keeps every code pointer and return address valid.
+// The child still shares the parent's pages, and each side would overwrite the other's code. Replacing both views at
+// their addresses keeps every code pointer and return address valid.
 void CodeMemory::after_fork_in_child() {
   if (write_ != nullptr && execute_ != nullptr && !take_own_copy()) {
     refuse("copying code after fork");

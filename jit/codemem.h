@@ -1,6 +1,7 @@
-// Executable memory: one arena that is mapped twice, so that no address is writable and executable at once. All segments
-// and kernels live in it. Faulted in ahead in steps, since a fresh page costs more than a small segment. Thread-safe.
-// When the system refuses such a mapping, one line says so and every allocation fails: callers then run plain.
+// Executable memory: one arena that is mapped twice, so that no address is writable and executable at once. All
+// segments and kernels live in it. Faulted in ahead in steps, since a fresh page costs more than a small segment.
+// Thread-safe. When the system refuses such a mapping, one line says so and every allocation fails: callers then run
+// plain.
 //
 //   memfd  |==== used ====|== faulted in ==|........ reserved ........|
 //   write view    rw-  (copy and patch)          same bytes, other address
@@ -56,11 +57,11 @@ class CodeMemory final : public CodeAllocator {
   uint8_t* write_ = nullptr;
   uint8_t* execute_ = nullptr;
   bool refused_ = false;
-  size_t used_end_ = 0;      // everything above was never given out
+  size_t used_end_ = 0;  // everything above was never given out
   size_t faulted_end_ = 0;
   size_t in_use_ = 0;
-  std::map<size_t, size_t> free_blocks_;                  // offset -> bytes, neighbours merged
-  std::set<std::pair<size_t, size_t>> free_by_size_;      // (bytes, offset) of the same
+  std::map<size_t, size_t> free_blocks_;              // offset -> bytes, neighbours merged
+  std::set<std::pair<size_t, size_t>> free_by_size_;  // (bytes, offset) of the same
 };
 
 // The arena of this process. Never destroyed: code may run until the process ends.

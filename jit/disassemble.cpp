@@ -1,4 +1,5 @@
-// A segment's code as text, each guard, step and exit named. For KINTSUGI_LOGS=asm and for tests; Zydis reads the bytes.
+// A segment's code as text, each guard, step and exit named. For KINTSUGI_LOGS=asm and for tests; Zydis reads the
+// bytes.
 #include <Zydis/Zydis.h>
 
 #include <algorithm>
@@ -42,7 +43,8 @@ std::string name_of(const CodePart& part, const Plan& plan) {
 
 std::string disassemble(const SegmentCode& code) {
   std::vector<CodePart> parts = code.parts;
-  std::stable_sort(parts.begin(), parts.end(), [](const CodePart& a, const CodePart& b) { return a.offset < b.offset; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const CodePart& a, const CodePart& b) { return a.offset < b.offset; });
   std::string out;
   size_t next_part = 0;
   for (size_t offset = 0; offset < code.code_bytes;) {

@@ -1,5 +1,6 @@
-// The verbs of emit.h on asmjit's x86 Assembler. One code holder a thread, emptied for each segment: what a segment needs
-// is labels and bytes, so the bytes are copied out of asmjit's buffer and no relocation is left (addresses are immediates).
+// The verbs of emit.h on asmjit's x86 Assembler. One code holder a thread, emptied for each segment: what a segment
+// needs is labels and bytes, so the bytes are copied out of asmjit's buffer and no relocation is left (addresses are
+// immediates).
 #include "jit/emit.h"
 
 #include <asmjit/x86.h>

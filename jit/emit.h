@@ -9,9 +9,18 @@ namespace kintsugi {
 
 // Registers by role. The first group survives calls; the others do not. Arguments are also temporaries.
 enum class Reg : uint8_t {
-  kState, kValues, kStack,                               // NativeState*, its values, the stack pointer
-  kResult, kArgument0, kArgument1, kArgument2,
-  kTemp0, kTemp1, kTemp2, kTemp3, kTemp4,
+  kState,
+  kValues,
+  kStack,  // NativeState*, its values, the stack pointer
+  kResult,
+  kArgument0,
+  kArgument1,
+  kArgument2,
+  kTemp0,
+  kTemp1,
+  kTemp2,
+  kTemp3,
+  kTemp4,
   kNone,
 };
 inline constexpr int kRegCount = static_cast<int>(Reg::kNone);
@@ -27,8 +36,19 @@ inline Memory at(Reg base, Reg index, int32_t offset = 0) { return {base, offset
 
 // After compare: signed order, except kBelow.. (unsigned, and what compare_float sets). kUnordered: a NaN was compared.
 enum class Condition : uint8_t {
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kBelow, kBelowEqual, kAbove, kAboveEqual,
-  kOverflow, kUnordered, kOrdered,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kBelow,
+  kBelowEqual,
+  kAbove,
+  kAboveEqual,
+  kOverflow,
+  kUnordered,
+  kOrdered,
 };
 Condition opposite(Condition condition);  // of the first ten
 
@@ -46,22 +66,22 @@ class Emitter {
   void start();  // drops what was there
   Label new_label();
   void bind(Label label);
-  size_t offset() const;                  // bytes so far
-  size_t offset_of(Label label) const;    // of a bound one
+  size_t offset() const;                // bytes so far
+  size_t offset_of(Label label) const;  // of a bound one
 
   // Moves. The number in a name is the width in bits where it is not 64.
   void load(Reg to, Memory from);
-  void load_32(Reg to, Memory from);         // zero-extended
+  void load_32(Reg to, Memory from);  // zero-extended
   void load_signed_32(Reg to, Memory from);
   void load_address(Reg to, Memory of);
   void load_immediate(Reg to, int64_t value);
   void load_immediate(Reg to, const void* value) { load_immediate(to, reinterpret_cast<int64_t>(value)); }
   void store(Memory to, Reg from);
-  void store_immediate(Memory to, int64_t value);     // overwrites kResult when the value is wide
+  void store_immediate(Memory to, int64_t value);  // overwrites kResult when the value is wide
   void store_immediate_32(Memory to, int32_t value);
   void move(Reg to, Reg from);
   void move_if(Condition condition, Reg to, Reg from);
-  void set_if(Condition condition, Reg to);           // to = 0 or 1
+  void set_if(Condition condition, Reg to);  // to = 0 or 1
 
   // Comparisons with wide immediates overwrite kResult.
   void compare(Reg a, Reg b);
@@ -111,7 +131,7 @@ class Emitter {
   void divide_float(FloatReg a, FloatReg b);
   void compare_float(FloatReg a, FloatReg b);  // unsigned conditions; all of kBelow, kEqual, kUnordered for NaN
   void zero_float(FloatReg to);
-  void convert_to_float(FloatReg to, Memory from);    // of an int64
+  void convert_to_float(FloatReg to, Memory from);  // of an int64
 
   // The frame of a segment: keeps the registers that survive calls, and gives `bytes` of stack, 64-byte aligned, at
   // kStack. Argument 0 becomes kState, then kValues is loaded from there. leave_frame() undoes it and returns.

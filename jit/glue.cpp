@@ -18,7 +18,7 @@ namespace kintsugi {
 namespace {
 
 constexpr GuardFrame kGuardFrame = {
-    offsetof(NativeState, slots),   offsetof(NativeState, function),    offsetof(NativeState, missed_guard),
+    offsetof(NativeState, slots),   offsetof(NativeState, function),   offsetof(NativeState, missed_guard),
     offsetof(NativeState, helpers), offsetof(HelperTable, guard_slow),
 };
 
@@ -93,7 +93,8 @@ bool GlueEmitter::emit(OpError* error) {
   e_.enter_frame(frame_bytes_, offsetof(NativeState, values));
   guards.emit();
   for (size_t i = 0; i < guards.offsets().size(); ++i) {
-    code_->parts.push_back({static_cast<uint32_t>(guards.offsets()[i]), CodePart::Kind::kGuard, static_cast<int32_t>(i)});
+    code_->parts.push_back(
+        {static_cast<uint32_t>(guards.offsets()[i]), CodePart::Kind::kGuard, static_cast<int32_t>(i)});
   }
   e_.jump(body);
 
@@ -125,7 +126,7 @@ bool GlueEmitter::emit(OpError* error) {
   return true;
 }
 
-// ---- Exits -------------------------------------------------------------------------------------------------------------
+// ---- Exits --------------------------------------------------------------------------------------
 
 void GlueEmitter::emit_exit(ExitId id) {
   note(CodePart::Kind::kExit, static_cast<size_t>(id));

@@ -1,5 +1,6 @@
-// From a plan to native code: guards, then glue between kernels, then exits. The code calls nothing by name: helpers come
-// from one table, so that a plan also runs where there is no Python (tests/unit/plan_test.cpp supplies its own table).
+// From a plan to native code: guards, then glue between kernels, then exits. The code calls nothing by name: helpers
+// come from one table, so that a plan also runs where there is no Python (tests/unit/plan_test.cpp supplies its own
+// table).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,23 +18,23 @@ using StepHelper = int (*)(NativeState*, const Step*);  // negative: leave throu
 struct HelperTable {
   StepHelper step[static_cast<int>(StepKind::kCount)];  // by kind; null for those that are native
   void* (*tensor_new)(const Layout*);                   // new reference, null with an exception set
-  int (*guard_slow)(NativeState*, int guard);           // a native guard did not hold: 1 it does hold after all, 0 it does not
-  void (*release)(void* object);                        // drop one reference
-  // A kernel that moves more than kLargeKernelBytes: keep its buffers, release the lock, run_kernel_step(), take the lock.
-  // Answers the fault bits. Null: run_kernel_step() is called directly.
+  int (*guard_slow)(NativeState*, int guard);  // a native guard did not hold: 1 it does hold after all, 0 it does not
+  void (*release)(void* object);               // drop one reference
+  // A kernel that moves more than kLargeKernelBytes: keep its buffers, release the lock, run_kernel_step(), take the
+  // lock. Answers the fault bits. Null: run_kernel_step() is called directly.
   uint64_t (*run_large)(NativeState*, const Step*, KernelBlock*);
 };
 inline constexpr int64_t kLargeKernelBytes = 256 * 1024;
 
 // What emitted code runs over. The driver keeps it on its own stack.
 struct NativeState {
-  void* const* slots;          // PyObject*: read by guards; null entries are unbound
-  void* function;              // PyFunctionObject*
-  uint64_t* values;            // value_count words
+  void* const* slots;  // PyObject*: read by guards; null entries are unbound
+  void* function;      // PyFunctionObject*
+  uint64_t* values;    // value_count words
   const HelperTable* helpers;
   const struct SegmentCode* segment;
-  void* result;                // kReturn: an owned object when the result was moved out in native code. Null before the call
-  int32_t missed_guard;        // index, when entry() answered kMissed
+  void* result;          // kReturn: an owned object when the result was moved out in native code. Null before the call
+  int32_t missed_guard;  // index, when entry() answered kMissed
 };
 inline constexpr int32_t kMissed = -1;
 
@@ -45,17 +46,18 @@ struct CodePart {
   int32_t index = 0;  // of the guard, step or exit
 };
 
-// The code of one segment. Owns its kernels and its code memory. `plan` and `bindings` stay valid beside it; emitted code
-// points into plan.steps, caches and spaces.
+// The code of one segment. Owns its kernels and its code memory. `plan` and `bindings` stay valid beside it; emitted
+// code points into plan.steps, caches and spaces.
 struct SegmentCode {
   Plan plan;
-  std::vector<void*> bindings;              // by ConstantId: objects, layouts, pointers; null where the constant is by value
-  std::vector<GuardCache> caches;           // by guard index
-  std::vector<Kernel*> kernels;             // by kernels index
-  std::vector<Shape> spaces;                // by kernels index: the index space
-  std::vector<CodePart> parts;              // in order of offset
-  int32_t (*entry)(NativeState*) = nullptr; // guards then body; answers an ExitId, or kMissed
-  int32_t (*body)(NativeState*) = nullptr;  // after guards that were checked elsewhere: the values they load are filled in
+  std::vector<void*> bindings;     // by ConstantId: objects, layouts, pointers; null where the constant is by value
+  std::vector<GuardCache> caches;  // by guard index
+  std::vector<Kernel*> kernels;    // by kernels index
+  std::vector<Shape> spaces;       // by kernels index: the index space
+  std::vector<CodePart> parts;     // in order of offset
+  int32_t (*entry)(NativeState*) = nullptr;  // guards then body; answers an ExitId, or kMissed
+  int32_t (*body)(NativeState*) =
+      nullptr;  // after guards that were checked elsewhere: the values they load are filled in
   CodeSpan span;
   size_t code_bytes = 0;
 };
@@ -65,11 +67,11 @@ inline GuardProgram guard_program(SegmentCode& code) {
 inline GuardInput guard_input(const NativeState& state) { return {state.slots, state.function, state.values}; }
 
 // `caches` come from record_caches() of guards/check.h, run while the guards hold; empty: every dict guard is slow.
-// Null with *error set when there is no code memory left or a kernel cannot be made (an ordered failure): ErrorKind::kMemory,
-// or ErrorKind::kRuntime for a plan that is not legal.
+// Null with *error set when there is no code memory left or a kernel cannot be made (an ordered failure):
+// ErrorKind::kMemory, or ErrorKind::kRuntime for a plan that is not legal.
 //
-// An exit of kind kReturn whose recipe is a value, a constant or a box of a truth leaves with NativeState::result holding
-// a reference and all other owned values released. Every other exit leaves them to the driver.
+// An exit of kind kReturn whose recipe is a value, a constant or a box of a truth leaves with NativeState::result
+// holding a reference and all other owned values released. Every other exit leaves them to the driver.
 SegmentCode* emit_segment(Plan plan, std::vector<void*> bindings, std::vector<GuardCache> caches, OpError* error);
 void free_segment(SegmentCode* code);
 std::string disassemble(const SegmentCode& code);  // through Zydis, each part named

@@ -101,12 +101,8 @@ void GlueEmitter::emit_step(const Step& step) {
     case StepKind::k_float_neg:
     case StepKind::k_float_abs: return emit_float_sign(step);
     case StepKind::k_float_compare: return emit_float_compare(step);
-    case StepKind::k_check:
-      e_.compare(value_at(step.a), step.imm);
-      return e_.jump_if(Condition::kNotEqual, fail(step));
-    case StepKind::k_box_bool:
-      emit_box_bool(step.a);
-      return e_.store(value_at(step.dst), Reg::kResult);
+    case StepKind::k_check: e_.compare(value_at(step.a), step.imm); return e_.jump_if(Condition::kNotEqual, fail(step));
+    case StepKind::k_box_bool: emit_box_bool(step.a); return e_.store(value_at(step.dst), Reg::kResult);
     case StepKind::k_range_next: return emit_range_next(step);
     case StepKind::k_type_check:
       e_.load(Reg::kTemp0, value_at(step.a));
@@ -128,7 +124,7 @@ void GlueEmitter::call_step_helper(const Step& step) {
   e_.jump_if(Condition::kLess, fail(step));
 }
 
-// ---- Tensors -----------------------------------------------------------------------------------------------------------
+// ---- Tensors ------------------------------------------------------------------------------------
 
 void GlueEmitter::emit_tensor_new(const Step& step) {
   e_.load_immediate(Reg::kArgument0, code_->bindings[static_cast<size_t>(step.constant)]);
@@ -177,7 +173,8 @@ void GlueEmitter::fill_block(const Step& step, const KernelCall& call, const Ker
   e_.store_immediate(at(Reg::kStack, offsetof(KernelBlock, count)), call.count);
   e_.store_immediate(at(Reg::kStack, offsetof(KernelBlock, fault)), 0);
   for (size_t i = 0; i < step.list.size(); ++i) {
-    const Memory slot = at(Reg::kStack, static_cast<int32_t>(offsetof(KernelBlock, operand) + i * sizeof(KernelBlock::Slot)));
+    const Memory slot =
+        at(Reg::kStack, static_cast<int32_t>(offsetof(KernelBlock, operand) + i * sizeof(KernelBlock::Slot)));
     const int8_t kind = call.operand_kinds[i];
     if (kind != kTensorOperand && kind != kFloatOperand && is_floating(operand_dtype(call.spec, i))) {
       e_.convert_to_float(FloatReg::kFloat0, value_at(step.list[i]));
@@ -201,7 +198,7 @@ void GlueEmitter::emit_size(const Step& step) {
   e_.store(value_at(step.dst), Reg::kTemp0);
 }
 
-// ---- Numbers -----------------------------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 
 void GlueEmitter::emit_int_arithmetic(const Step& step) {
   const Reg a = Reg::kResult;
@@ -304,7 +301,8 @@ void GlueEmitter::emit_float_sign(const Step& step) {
   e_.store(value_at(step.dst), Reg::kTemp0);
 }
 
-// Every comparison with NaN is false but "not equal". "Above" is false when unordered, so less is greater turned around.
+// Every comparison with NaN is false but "not equal". "Above" is false when unordered, so less is greater turned
+// around.
 void GlueEmitter::emit_float_compare(const Step& step) {
   const Compare compare = static_cast<Compare>(step.imm);
   const bool turned = compare == Compare::kLess || compare == Compare::kLessEqual;
@@ -330,7 +328,7 @@ void GlueEmitter::emit_float_compare(const Step& step) {
   e_.store(value_at(step.dst), Reg::kResult);
 }
 
-// ---- Objects -----------------------------------------------------------------------------------------------------------
+// ---- Objects ------------------------------------------------------------------------------------
 
 void GlueEmitter::emit_box_bool(ValueId truth) {
   e_.load_immediate(Reg::kResult, object_facts().true_object);

@@ -1,5 +1,6 @@
 // The text form of a plan: one line a part, `word number key=value ...`, empty fields left out. %value #constant !exit
-// @recipe. Strings are quoted. parse_plan() reads exactly what to_text() writes, and names the line that it cannot read.
+// @recipe. Strings are quoted. parse_plan() reads exactly what to_text() writes, and names the line that it cannot
+// read.
 //
 //   plan "step@0" values=4 final=!0
 //   constant #0 layout "f32[8]{1}"
@@ -9,7 +10,7 @@
 //   exit !0 return result=@0 owned=%1
 //   recipe @0 value value=%1
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -44,16 +45,18 @@ constexpr const char* kConstantNames[] = {"int", "float", "string", "layout", "o
 constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_over"};
 constexpr const char* kRuleNames[] = {"push", "discard", "truth", "not_truth"};
 constexpr const char* kRecipeNames[] = {
-    "value", "null", "constant", "box_int", "box_float", "box_bool", "tuple", "list", "dict", "set", "slice", "cell",
-    "function", "bound_method", "instance", "range", "range_iterator", "sequence_iterator", "enumerate", "zip", "map",
-    "reversed", "dict_view", "dict_iterator", "partial", "call_object"};
+    "value",     "null",         "constant", "box_int",  "box_float",      "box_bool",
+    "tuple",     "list",         "dict",     "set",      "slice",          "cell",
+    "function",  "bound_method", "instance", "range",    "range_iterator", "sequence_iterator",
+    "enumerate", "zip",          "map",      "reversed", "dict_view",      "dict_iterator",
+    "partial",   "call_object"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
 static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kCallObject) + 1);
 
 template <typename T>
 concept Enum = std::is_enum_v<T>;
 
-// ---- Writing -----------------------------------------------------------------------------------------------------------
+// ---- Writing ------------------------------------------------------------------------------------
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";
@@ -98,111 +101,53 @@ class Writer {
     text_ += word;
     return *this;
   }
-  Writer& id(const char* sigil, int64_t id) { return word(sigil + std::to_string(id)); }
-  Writer& text(const char* key, const std::string& value) { return word(key + ("=" + value)); }
-  Writer& quoted_text(const char* key, const std::string& value) {
-    return value.empty() ? *this : text(key, quoted(value));
-  }
-  Writer& number(const char* key, int64_t value, int64_t usual, const char* sigil = "") {
-    return value == usual ? *this : text(key, sigil + std::to_string(value));
-  }
-  Writer& flag(const char* key, bool value, bool usual = false) { return number(key, value, usual); }
-  template <typename List>
-  Writer& list(const char* key, const List& values, const char* sigil = "") {
-    if (std::empty(values)) return *this;
-    std::string joined;
-    for (auto value : values) joined += (joined.empty() ? "" : ",") + (sigil + std::to_string(value));
-    return text(key, joined);
-  }
+  Writer& id(const char* sigil, size_t id) { return word(sigil + std::to_string(id)); }
   std::string take() { return text_ + '\n'; }
 
+  // Fields; see fields() below.
+  template <typename T>
+  void number(const char* key, const T& value, T usual, const char* sigil = "") {
+    if (value != usual) field(key, sigil + std::to_string(value));
+  }
+  void number(const char* key, double value, double usual, const char* = "") {
+    if (value != usual || std::signbit(value) != std::signbit(usual)) field(key, number_text(value));
+  }
+  void count(const char* key, int value, int) { number(key, value, 0); }
+  void text(const char* key, const std::string& value) {
+    if (!value.empty()) field(key, quoted(value));
+  }
+  template <Enum E>
+  void name(const char* key, Names names, const E& value, E usual) {
+    if (value != usual) field(key, names[static_cast<size_t>(value)]);
+  }
+  void dtype(const char* key, const DType& dtype) { field(key, info(dtype).short_name); }
+  void op(const char* key, const Op& op) { field(key, info(op).name); }
+  template <typename List>
+  void list(const char* key, const List& values, const char* sigil = "") {
+    std::string joined;
+    for (const auto& value : values) joined += (joined.empty() ? "" : ",") + item(value, sigil);
+    if (!joined.empty()) field(key, joined);
+  }
+  template <typename T>
+  void array(const char* key, const T* values, int count, int) {
+    list(key, std::span(values, static_cast<size_t>(count)));
+  }
+  void spec(const KernelSpec& spec) { text("spec", to_text(spec)); }
+
  private:
+  void field(const char* key, const std::string& value) { word(key + ("=" + value)); }
+  template <typename T>
+  static std::string item(const T& value, const char* sigil) {
+    return sigil + std::to_string(value);
+  }
+  static std::string item(const std::pair<int32_t, RecipeId>& slot, const char*) {
+    return std::to_string(slot.first) + ":@" + std::to_string(slot.second);
+  }
+
   std::string text_;
 };
 
-void write(Writer& out, const Attributes& attributes) {
-  const Attributes usual;
-  out.number("dims", attributes.dims, 0).flag("has_dim", attributes.has_dim).flag("keepdim", attributes.keepdim);
-  out.number("dim", attributes.dim, 0);
-  if (attributes.has_dtype) out.text("dtype_asked", info(attributes.dtype).short_name);
-  const size_t rank = static_cast<size_t>(attributes.shape.rank);
-  out.number("rank", attributes.shape.rank, 0);
-  out.list("sizes", std::span(attributes.shape.sizes, rank)).list("strides", std::span(attributes.shape.strides, rank));
-  if (attributes.start != usual.start || std::signbit(attributes.start)) out.text("start", number_text(attributes.start));
-  if (attributes.step != usual.step) out.text("step", number_text(attributes.step));
-  out.number("int_start", attributes.int_start, 0).number("int_step", attributes.int_step, 1);
-  out.number("seed", static_cast<int64_t>(attributes.seed), 0).number("draw", static_cast<int64_t>(attributes.draw), 0);
-}
-
-void write_guards_and_steps(Writer& out, const Plan& plan) {
-  for (const Guard& guard : plan.guards) {
-    out.line("guard").word(kGuardNames[static_cast<int>(guard.kind)]);
-    out.number("dst", guard.dst, kNoValue, "%").number("a", guard.a, kNoValue, "%").number("b", guard.b, kNoValue, "%");
-    out.number("constant", guard.constant, kNoConstant, "#").number("imm", guard.imm, 0).number("source", guard.source, -1);
-  }
-  for (const Step& step : plan.steps) {
-    out.line("step").word(kStepNames[static_cast<int>(step.kind)]);
-    out.number("dst", step.dst, kNoValue, "%").number("a", step.a, kNoValue, "%").number("b", step.b, kNoValue, "%");
-    out.number("c", step.c, kNoValue, "%").number("constant", step.constant, kNoConstant, "#").number("imm", step.imm, 0);
-    out.number("index", step.index, -1).list("list", step.list, "%").number("on_fail", step.on_fail, kNoExit, "!");
-  }
-}
-
-void write_exits(Writer& out, const Plan& plan) {
-  for (size_t i = 0; i < plan.exits.size(); ++i) {
-    const Exit& exit = plan.exits[i];
-    out.line("exit").id("!", static_cast<int64_t>(i)).word(kExitNames[static_cast<int>(exit.kind)]);
-    out.number("result", exit.result, -1, "@").list("owned", exit.owned, "%").number("break", exit.break_index, -1);
-    out.number("error", exit.error, kNoConstant, "#");
-    for (const FrameState& frame : exit.frames) {
-      out.line("  frame").number("code", frame.code, kNoConstant, "#").number("function", frame.function, -1, "@");
-      out.number("offset", frame.offset, 0).number("depth", frame.depth, 0);
-      if (frame.rule != ReturnRule::kPush) out.text("rule", kRuleNames[static_cast<int>(frame.rule)]);
-      std::string slots;
-      for (auto [slot, recipe] : frame.slots) {
-        slots += (slots.empty() ? "" : ",") + std::to_string(slot) + ":@" + std::to_string(recipe);
-      }
-      if (!slots.empty()) out.text("slots", slots);
-    }
-  }
-  for (size_t i = 0; i < plan.recipes.size(); ++i) {
-    const Recipe& recipe = plan.recipes[i];
-    out.line("recipe").id("@", static_cast<int64_t>(i)).word(kRecipeNames[static_cast<int>(recipe.kind)]);
-    out.number("value", recipe.value, kNoValue, "%").number("constant", recipe.constant, kNoConstant, "#");
-    out.list("parts", recipe.parts, "@");
-  }
-  for (const BreakRecord& record : plan.breaks) {
-    out.line("break").word(kBreakNames[record.reason]).quoted_text("context", record.context);
-    out.quoted_text("explanation", record.explanation);
-    for (const std::string& place : record.stack) out.line("  at").word(quoted(place));
-  }
-}
-
-void write_operations(Writer& out, const Plan& plan) {
-  for (const KernelCall& call : plan.kernels) {
-    out.line("kernel").quoted_text("space", call.space).number("reduced", call.reduced_dims, 0).flag("flat", call.flat, true);
-    out.number("count", call.count, 0).list("kinds", call.operand_kinds).quoted_text("spec", to_text(call.spec));
-  }
-  for (const Group& group : plan.groups) {
-    out.line("group").list("outputs", group.outputs);
-    for (const KernelInput& input : group.inputs) {
-      out.line("  input").text("dtype", info(input.dtype).short_name).flag("number", input.is_number);
-      if (input.access != Access::kContiguous) out.text("access", kAccessNames[static_cast<int>(input.access)]);
-    }
-    for (const GroupNode& node : group.nodes) {
-      out.line("  node").text("op", info(node.op).name).text("dtype", info(node.dtype).short_name);
-      out.text("compute", info(node.compute).short_name).list("operands", node.operands);
-      write(out, node.attributes);
-    }
-  }
-  for (const OpCall& call : plan.ops) {
-    out.line("op").text("op", info(call.op).name).list("kinds", call.operand_kinds);
-    write(out, call.attributes);
-  }
-  for (const std::string& operation : plan.graph) out.line("graph").word(quoted(operation));
-}
-
-// ---- Reading -----------------------------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 // One line as words (without key) and fields. The first thing that does not fit is kept in `error`.
 class Line {
@@ -215,53 +160,6 @@ class Line {
     fail("expected " + std::string(what));
     return {};
   }
-  bool has(const char* key) { return find(key) != nullptr; }
-
-  void read(const char* key, std::string* out) {
-    if (const std::string* text = find(key)) *out = *text;
-  }
-  template <typename T>
-    requires std::is_integral_v<T>
-  void read(const char* key, T* out) {
-    if (const std::string* text = find(key)) *out = static_cast<T>(integer(*text));
-  }
-  void read(const char* key, double* out) {
-    if (const std::string* text = find(key)) *out = floating(*text);
-  }
-  void read(const char* key, DType* out) {
-    const std::string* text = find(key);
-    if (text != nullptr && !parse_dtype(text->c_str(), out)) fail("\"" + *text + "\" is no dtype");
-  }
-  void read(const char* key, Op* out) {
-    const std::string* text = find(key);
-    if (text != nullptr && !parse_op(text->c_str(), out)) fail("\"" + *text + "\" is no operation");
-  }
-  template <Enum E>
-  void read(const char* key, Names names, E* out) {
-    if (const std::string* text = find(key)) *out = choose<E>(names, *text, key);
-  }
-  template <typename T>
-  void read(const char* key, std::vector<T>* out) {
-    const std::string* text = find(key);
-    for (std::string_view part : split_list(text)) out->push_back(static_cast<T>(integer(part)));
-  }
-  void read(const char* key, std::vector<std::pair<int32_t, RecipeId>>* out) {
-    for (std::string_view part : split_list(find(key))) {
-      size_t colon = part.find(':');
-      if (colon == std::string_view::npos) return fail("a slot is slot:@recipe, not " + std::string(part));
-      out->emplace_back(static_cast<int32_t>(integer(part.substr(0, colon))),
-                        static_cast<RecipeId>(integer(part.substr(colon + 1))));
-    }
-  }
-  template <typename T>
-  void read_array(const char* key, T* out, size_t room) {
-    size_t i = 0;
-    for (std::string_view part : split_list(find(key))) {
-      if (i == room) return fail(std::string(key) + " has more than " + std::to_string(room) + " items");
-      out[i++] = static_cast<T>(integer(part));
-    }
-  }
-
   template <typename E>
   E choose(Names names, const std::string& text, const char* what) {
     for (size_t i = 0; i < names.size(); ++i) {
@@ -270,14 +168,68 @@ class Line {
     fail("\"" + text + "\" is no " + what);
     return static_cast<E>(0);
   }
-  int64_t integer(std::string_view text) {
+
+  // Fields; see fields() below.
+  template <typename T>
+  void number(const char* key, T& out, T, const char* = "") {
+    if (const std::string* text = find(key)) out = fitting<T>(*text);
+  }
+  void count(const char* key, int& out, int most) {
+    number(key, out, 0);
+    if (out < 0 || out > most) fail(std::string(key) + " is not within 0 and " + std::to_string(most));
+  }
+  void number(const char* key, bool& out, bool, const char* = "") {
+    if (const std::string* text = find(key)) out = flag(*text);
+  }
+  void number(const char* key, double& out, double, const char* = "") {
+    if (const std::string* text = find(key)) out = floating(*text);
+  }
+  void text(const char* key, std::string& out) {
+    if (const std::string* text = find(key)) out = *text;
+  }
+  template <Enum E>
+  void name(const char* key, Names names, E& out, E) {
+    if (const std::string* text = find(key)) out = choose<E>(names, *text, key);
+  }
+  void dtype(const char* key, DType& out) {
+    const std::string* text = find(key);
+    if (text != nullptr && !parse_dtype(text->c_str(), &out)) fail("\"" + *text + "\" is no dtype");
+  }
+  void op(const char* key, Op& out) {
+    const std::string* text = find(key);
+    if (text != nullptr && !parse_op(text->c_str(), &out)) fail("\"" + *text + "\" is no operation");
+  }
+  template <typename T>
+  void list(const char* key, std::vector<T>& out, const char* = "") {
+    for (std::string_view part : split_list(find(key))) out.push_back(item(part, static_cast<T*>(nullptr)));
+  }
+  template <typename T>
+  void array(const char* key, T* out, int, int room) {
+    int i = 0;
+    for (std::string_view part : split_list(find(key))) {
+      if (i == room) return fail(std::string(key) + " has more than " + std::to_string(room) + " items");
+      out[i++] = fitting<T>(part);
+    }
+  }
+  void spec(KernelSpec& out) {
+    std::string kernel, error;
+    text("spec", kernel);
+    if (!parse_kernel(kernel, &out, &error)) fail("kernel: " + error);
+  }
+
+  template <typename T>
+  T fitting(std::string_view text) {
     if (!text.empty() && std::strchr("%#!@", text[0]) != nullptr) text.remove_prefix(1);
-    char* end = nullptr;
-    std::string copy(text);
-    errno = 0;
-    int64_t value = std::strtoll(copy.c_str(), &end, 10);
-    if (copy.empty() || *end != 0 || errno != 0) fail("\"" + copy + "\" is no integer of 64 bits");
+    T value{};
+    auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (fault != std::errc() || end != text.data() + text.size()) {
+      fail("\"" + std::string(text) + "\" is no integer of " + std::to_string(8 * sizeof(T)) + " bits");
+    }
     return value;
+  }
+  bool flag(std::string_view text) {
+    if (text != "0" && text != "1") fail("\"" + std::string(text) + "\" is neither 0 nor 1");
+    return text == "1";
   }
   double floating(const std::string& text) {
     if (text.starts_with("nan:")) {
@@ -307,6 +259,16 @@ class Line {
     bool read = false;
   };
 
+  template <typename T>
+  T item(std::string_view text, T*) {
+    return fitting<T>(text);
+  }
+  std::pair<int32_t, RecipeId> item(std::string_view text, std::pair<int32_t, RecipeId>*) {
+    size_t colon = text.find(':');
+    if (colon == std::string_view::npos)
+      return fail("a slot is slot:@recipe, not " + std::string(text)), std::pair(0, 0);
+    return {fitting<int32_t>(text.substr(0, colon)), fitting<RecipeId>(text.substr(colon + 1))};
+  }
   void split(std::string_view text);
   std::string unquote(std::string_view text, size_t* position);
   const std::string* find(const char* key) {
@@ -381,23 +343,129 @@ std::string Line::unquote(std::string_view text, size_t* position) {
   return out;
 }
 
-void read(Line& line, Attributes* out) {
-  line.read("dims", &out->dims);
-  line.read("has_dim", &out->has_dim);
-  line.read("keepdim", &out->keepdim);
-  line.read("dim", &out->dim);
-  out->has_dtype = line.has("dtype_asked");
-  line.read("dtype_asked", &out->dtype);
-  line.read("rank", &out->shape.rank);
-  line.read_array("sizes", out->shape.sizes, kMaxRank);
-  line.read_array("strides", out->shape.strides, kMaxRank);
-  if (out->shape.rank < 0 || out->shape.rank > kMaxRank) line.fail("rank is not within 0 to 8");
-  line.read("start", &out->start);
-  line.read("step", &out->step);
-  line.read("int_start", &out->int_start);
-  line.read("int_step", &out->int_step);
-  line.read("seed", &out->seed);
-  line.read("draw", &out->draw);
+// ---- What each part has -------------------------------------------------------------------------
+// One list of fields for both directions: F is Writer with const parts, or Line. Fields at their usual value are left
+// out.
+
+template <typename Part, typename Type>
+concept Is = std::is_same_v<std::remove_const_t<Part>, Type>;
+
+template <typename F, Is<Guard> Part>
+void fields(F& f, Part& guard) {
+  f.number("dst", guard.dst, kNoValue, "%");
+  f.number("a", guard.a, kNoValue, "%");
+  f.number("b", guard.b, kNoValue, "%");
+  f.number("constant", guard.constant, kNoConstant, "#");
+  f.number("imm", guard.imm, int64_t{0});
+  f.number("source", guard.source, -1);
+}
+
+template <typename F, Is<Step> Part>
+void fields(F& f, Part& step) {
+  f.number("dst", step.dst, kNoValue, "%");
+  f.number("a", step.a, kNoValue, "%");
+  f.number("b", step.b, kNoValue, "%");
+  f.number("c", step.c, kNoValue, "%");
+  f.number("constant", step.constant, kNoConstant, "#");
+  f.number("imm", step.imm, int64_t{0});
+  f.number("index", step.index, -1);
+  f.list("list", step.list, "%");
+  f.number("on_fail", step.on_fail, kNoExit, "!");
+}
+
+template <typename F, Is<Exit> Part>
+void fields(F& f, Part& exit) {
+  f.number("result", exit.result, -1, "@");
+  f.list("owned", exit.owned, "%");
+  f.number("break", exit.break_index, -1);
+  f.number("error", exit.error, kNoConstant, "#");
+}
+
+template <typename F, Is<FrameState> Part>
+void fields(F& f, Part& frame) {
+  f.number("code", frame.code, kNoConstant, "#");
+  f.number("function", frame.function, -1, "@");
+  f.number("offset", frame.offset, 0);
+  f.number("depth", frame.depth, 0);
+  f.name("rule", kRuleNames, frame.rule, ReturnRule::kPush);
+  f.list("slots", frame.slots);
+}
+
+template <typename F, Is<Recipe> Part>
+void fields(F& f, Part& recipe) {
+  f.number("value", recipe.value, kNoValue, "%");
+  f.number("constant", recipe.constant, kNoConstant, "#");
+  f.list("parts", recipe.parts, "@");
+}
+
+template <typename F, Is<BreakRecord> Part>
+void fields(F& f, Part& record) {
+  f.text("context", record.context);
+  f.text("explanation", record.explanation);
+}
+
+template <typename F, Is<KernelCall> Part>
+void fields(F& f, Part& call) {
+  f.text("space", call.space);
+  f.number("reduced", call.reduced_dims, 0u);
+  f.number("flat", call.flat, true);
+  f.number("count", call.count, int64_t{0});
+  f.list("kinds", call.operand_kinds);
+  f.spec(call.spec);
+}
+
+template <typename F, Is<Attributes> Part>
+void fields(F& f, Part& attributes) {
+  f.number("dims", attributes.dims, 0u);
+  f.number("has_dim", attributes.has_dim, false);
+  f.number("keepdim", attributes.keepdim, false);
+  f.number("dim", attributes.dim, 0);
+  f.number("has_dtype", attributes.has_dtype, false);
+  if (attributes.has_dtype) f.dtype("dtype_asked", attributes.dtype);
+  f.count("rank", attributes.shape.rank, kMaxRank);
+  f.array("sizes", attributes.shape.sizes, attributes.shape.rank, kMaxRank);
+  f.array("strides", attributes.shape.strides, attributes.shape.rank, kMaxRank);
+  f.number("start", attributes.start, 0.0);
+  f.number("step", attributes.step, 1.0);
+  f.number("int_start", attributes.int_start, int64_t{0});
+  f.number("int_step", attributes.int_step, int64_t{1});
+  f.number("seed", attributes.seed, uint64_t{0});
+  f.number("draw", attributes.draw, uint64_t{0});
+}
+
+template <typename F, Is<KernelInput> Part>
+void fields(F& f, Part& input) {
+  f.dtype("dtype", input.dtype);
+  f.number("number", input.is_number, false);
+  f.name("access", kAccessNames, input.access, Access::kContiguous);
+}
+
+template <typename F, Is<GroupNode> Part>
+void fields(F& f, Part& node) {
+  constexpr int kOperands = std::size(decltype(GroupNode::operands){});
+  f.op("op", node.op);
+  f.dtype("dtype", node.dtype);
+  f.dtype("compute", node.compute);
+  f.array("operands", node.operands, kOperands, kOperands);
+  fields(f, node.attributes);
+}
+
+template <typename F, Is<OpCall> Part>
+void fields(F& f, Part& call) {
+  f.op("op", call.op);
+  f.list("kinds", call.operand_kinds);
+  fields(f, call.attributes);
+}
+
+// ---- Lines --------------------------------------------------------------------------------------
+
+void write_constant(Writer& out, const Constant& constant) {
+  out.word(kConstantNames[static_cast<int>(constant.kind)]);
+  switch (constant.kind) {
+    case ConstantKind::kInt: out.word(std::to_string(constant.i64)); break;
+    case ConstantKind::kFloat: out.word(number_text(constant.f64)); break;
+    default: out.word(quoted(constant.text)); break;
+  }
 }
 
 Constant read_constant(Line& line) {
@@ -405,7 +473,7 @@ Constant read_constant(Line& line) {
   constant.kind = line.choose<ConstantKind>(kConstantNames, line.word("a constant's kind"), "kind of constant");
   const std::string value = line.word("the constant's value");
   if (constant.kind == ConstantKind::kInt) {
-    constant.i64 = line.integer(value);
+    constant.i64 = line.fitting<int64_t>(value);
   } else if (constant.kind == ConstantKind::kFloat) {
     constant.f64 = line.floating(value);
   } else {
@@ -414,86 +482,29 @@ Constant read_constant(Line& line) {
   return constant;
 }
 
-Guard read_guard(Line& line) {
-  Guard guard{line.choose<GuardKind>(kGuardNames, line.word("a guard's kind"), "kind of guard")};
-  line.read("dst", &guard.dst);
-  line.read("a", &guard.a);
-  line.read("b", &guard.b);
-  line.read("constant", &guard.constant);
-  line.read("imm", &guard.imm);
-  line.read("source", &guard.source);
-  return guard;
+// "word kind fields": guards and steps by kind, exits, recipes and breaks with a name each.
+template <typename Part>
+void write_named(Writer& out, Names names, int kind, const Part& part) {
+  out.word(names[static_cast<size_t>(kind)]);
+  fields(out, part);
 }
-
-Step read_step(Line& line) {
-  Step step{};
-  step.kind = line.choose<StepKind>(kStepNames, line.word("a step's kind"), "kind of step");
-  line.read("dst", &step.dst);
-  line.read("a", &step.a);
-  line.read("b", &step.b);
-  line.read("c", &step.c);
-  line.read("constant", &step.constant);
-  line.read("imm", &step.imm);
-  line.read("index", &step.index);
-  line.read("list", &step.list);
-  line.read("on_fail", &step.on_fail);
-  return step;
-}
-
-Exit read_exit(Line& line) {
-  Exit exit;
-  exit.kind = line.choose<ExitKind>(kExitNames, line.word("an exit's kind"), "kind of exit");
-  line.read("result", &exit.result);
-  line.read("owned", &exit.owned);
-  line.read("break", &exit.break_index);
-  line.read("error", &exit.error);
-  return exit;
-}
-
-FrameState read_frame(Line& line) {
-  FrameState frame;
-  line.read("code", &frame.code);
-  line.read("function", &frame.function);
-  line.read("offset", &frame.offset);
-  line.read("depth", &frame.depth);
-  line.read("rule", kRuleNames, &frame.rule);
-  line.read("slots", &frame.slots);
-  return frame;
-}
-
-Recipe read_recipe(Line& line) {
-  Recipe recipe;
-  recipe.kind = line.choose<RecipeKind>(kRecipeNames, line.word("a recipe's kind"), "kind of recipe");
-  line.read("value", &recipe.value);
-  line.read("constant", &recipe.constant);
-  line.read("parts", &recipe.parts);
-  return recipe;
-}
-
-KernelCall read_kernel(Line& line) {
-  KernelCall call;
-  std::string spec, error;
-  line.read("space", &call.space);
-  line.read("reduced", &call.reduced_dims);
-  line.read("flat", &call.flat);
-  line.read("count", &call.count);
-  line.read("kinds", &call.operand_kinds);
-  line.read("spec", &spec);
-  if (!parse_kernel(spec, &call.spec, &error)) line.fail("kernel: " + error);
-  return call;
+template <typename Kind, typename Part>
+void read_named(Line& line, Names names, const char* what, Kind* kind, Part* part) {
+  *kind = line.choose<Kind>(names, line.word(what), what);
+  fields(line, *part);
 }
 
 void read_line(Line& line, Plan* plan) {
   const std::string what = line.word("a line's first word");
   auto number = [&](size_t expected) {  // the parts' numbers are for readers: they must be in order
-    if (line.integer(line.word("a number")) != static_cast<int64_t>(expected)) {
+    if (line.fitting<size_t>(line.word("a number")) != expected) {
       line.fail("expected number " + std::to_string(expected));
     }
   };
   if (what == "plan") {
     plan->name = line.word("the plan's name");
-    line.read("values", &plan->value_count);
-    line.read("final", &plan->final_exit);
+    line.number("values", plan->value_count, 0);
+    line.number("final", plan->final_exit, kNoExit);
   } else if (what == "constant") {
     number(plan->constants.size());
     plan->constants.push_back(read_constant(line));
@@ -501,46 +512,36 @@ void read_line(Line& line, Plan* plan) {
     number(plan->sources.size());
     plan->sources.push_back(line.word("a source"));
   } else if (what == "guard") {
-    plan->guards.push_back(read_guard(line));
+    Guard& guard = plan->guards.emplace_back();
+    read_named(line, kGuardNames, "kind of guard", &guard.kind, &guard);
   } else if (what == "step") {
-    plan->steps.push_back(read_step(line));
+    Step& step = plan->steps.emplace_back();
+    read_named(line, kStepNames, "kind of step", &step.kind, &step);
   } else if (what == "exit") {
     number(plan->exits.size());
-    plan->exits.push_back(read_exit(line));
+    Exit& exit = plan->exits.emplace_back();
+    read_named(line, kExitNames, "kind of exit", &exit.kind, &exit);
   } else if (what == "frame" && !plan->exits.empty()) {
-    plan->exits.back().frames.push_back(read_frame(line));
+    fields(line, plan->exits.back().frames.emplace_back());
   } else if (what == "recipe") {
     number(plan->recipes.size());
-    plan->recipes.push_back(read_recipe(line));
+    Recipe& recipe = plan->recipes.emplace_back();
+    read_named(line, kRecipeNames, "kind of recipe", &recipe.kind, &recipe);
   } else if (what == "break") {
-    BreakRecord record;
-    record.reason = static_cast<int32_t>(line.choose<int>(kBreakNames, line.word("a reason"), "reason to break"));
-    line.read("context", &record.context);
-    line.read("explanation", &record.explanation);
-    plan->breaks.push_back(record);
+    BreakRecord& record = plan->breaks.emplace_back();
+    read_named(line, kBreakNames, "reason to break", &record.reason, &record);
   } else if (what == "at" && !plan->breaks.empty()) {
     plan->breaks.back().stack.push_back(line.word("a place"));
   } else if (what == "kernel") {
-    plan->kernels.push_back(read_kernel(line));
+    fields(line, plan->kernels.emplace_back());
   } else if (what == "group") {
-    line.read("outputs", &plan->groups.emplace_back().outputs);
+    line.list("outputs", plan->groups.emplace_back().outputs);
   } else if (what == "input" && !plan->groups.empty()) {
-    KernelInput& input = plan->groups.back().inputs.emplace_back();
-    line.read("dtype", &input.dtype);
-    line.read("number", &input.is_number);
-    line.read("access", kAccessNames, &input.access);
+    fields(line, plan->groups.back().inputs.emplace_back());
   } else if (what == "node" && !plan->groups.empty()) {
-    GroupNode& node = plan->groups.back().nodes.emplace_back();
-    line.read("op", &node.op);
-    line.read("dtype", &node.dtype);
-    line.read("compute", &node.compute);
-    line.read_array("operands", node.operands, std::size(node.operands));
-    read(line, &node.attributes);
+    fields(line, plan->groups.back().nodes.emplace_back());
   } else if (what == "op") {
-    OpCall& call = plan->ops.emplace_back();
-    line.read("op", &call.op);
-    line.read("kinds", &call.operand_kinds);
-    read(line, &call.attributes);
+    fields(line, plan->ops.emplace_back());
   } else if (what == "graph") {
     plan->graph.push_back(line.word("an operation"));
   } else {
@@ -553,22 +554,35 @@ void read_line(Line& line, Plan* plan) {
 
 std::string to_text(const Plan& plan) {
   Writer out;
-  out.line("plan").word(quoted(plan.name)).number("values", plan.value_count, 0).number("final", plan.final_exit, kNoExit, "!");
-  for (size_t i = 0; i < plan.constants.size(); ++i) {
-    const Constant& constant = plan.constants[i];
-    out.line("constant").id("#", static_cast<int64_t>(i)).word(kConstantNames[static_cast<int>(constant.kind)]);
-    switch (constant.kind) {
-      case ConstantKind::kInt: out.word(std::to_string(constant.i64)); break;
-      case ConstantKind::kFloat: out.word(number_text(constant.f64)); break;
-      default: out.word(quoted(constant.text)); break;
-    }
+  out.line("plan").word(quoted(plan.name));
+  out.number("values", plan.value_count, 0);
+  out.number("final", plan.final_exit, kNoExit, "!");
+  for (size_t i = 0; i < plan.constants.size(); ++i) write_constant(out.line("constant").id("#", i), plan.constants[i]);
+  for (size_t i = 0; i < plan.sources.size(); ++i) out.line("source").id("", i).word(quoted(plan.sources[i]));
+  for (const Guard& guard : plan.guards)
+    write_named(out.line("guard"), kGuardNames, static_cast<int>(guard.kind), guard);
+  for (const Step& step : plan.steps) write_named(out.line("step"), kStepNames, static_cast<int>(step.kind), step);
+  for (size_t i = 0; i < plan.exits.size(); ++i) {
+    const Exit& exit = plan.exits[i];
+    write_named(out.line("exit").id("!", i), kExitNames, static_cast<int>(exit.kind), exit);
+    for (const FrameState& frame : exit.frames) fields(out.line("  frame"), frame);
   }
-  for (size_t i = 0; i < plan.sources.size(); ++i) {
-    out.line("source").id("", static_cast<int64_t>(i)).word(quoted(plan.sources[i]));
+  for (size_t i = 0; i < plan.recipes.size(); ++i) {
+    const Recipe& recipe = plan.recipes[i];
+    write_named(out.line("recipe").id("@", i), kRecipeNames, static_cast<int>(recipe.kind), recipe);
   }
-  write_guards_and_steps(out, plan);
-  write_exits(out, plan);
-  write_operations(out, plan);
+  for (const BreakRecord& record : plan.breaks) {
+    write_named(out.line("break"), kBreakNames, record.reason, record);
+    for (const std::string& place : record.stack) out.line("  at").word(quoted(place));
+  }
+  for (const KernelCall& call : plan.kernels) fields(out.line("kernel"), call);
+  for (const Group& group : plan.groups) {
+    out.line("group").list("outputs", group.outputs);
+    for (const KernelInput& input : group.inputs) fields(out.line("  input"), input);
+    for (const GroupNode& node : group.nodes) fields(out.line("  node"), node);
+  }
+  for (const OpCall& call : plan.ops) fields(out.line("op"), call);
+  for (const std::string& operation : plan.graph) out.line("graph").word(quoted(operation));
   return out.take();
 }
 

@@ -1,5 +1,5 @@
-// Whether a plan is legal: rules of plan.h as checks. Run before emission and after every change of a plan in tests. The
-// answer names the place: "step 3 (int_add): value 7 is used before it is set".
+// Whether a plan is legal: rules of plan.h as checks. Run before emission and after every change of a plan in tests.
+// The answer names the place: "step 3 (int_add): value 7 is used before it is set".
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -57,12 +57,14 @@ std::string Verifier::run() {
   for (size_t i = 0; i < plan_.guards.size() && fault_.empty(); ++i) {
     if (plan_.guards[i].kind >= GuardKind::kCount) return "guard " + std::to_string(i) + " is of no kind";
     guard(plan_.guards[i]);
-    if (!fault_.empty()) fault_ = "guard " + std::to_string(i) + " (" + kGuards[static_cast<int>(plan_.guards[i].kind)] + ")" + fault_;
+    if (!fault_.empty())
+      fault_ = "guard " + std::to_string(i) + " (" + kGuards[static_cast<int>(plan_.guards[i].kind)] + ")" + fault_;
   }
   for (size_t i = 0; i < plan_.steps.size() && fault_.empty(); ++i) {
     if (plan_.steps[i].kind >= StepKind::kCount) return "step " + std::to_string(i) + " is of no kind";
     step(plan_.steps[i]);
-    if (!fault_.empty()) fault_ = "step " + std::to_string(i) + " (" + kSteps[static_cast<int>(plan_.steps[i].kind)].name + ")" + fault_;
+    if (!fault_.empty())
+      fault_ = "step " + std::to_string(i) + " (" + kSteps[static_cast<int>(plan_.steps[i].kind)].name + ")" + fault_;
   }
   if (fault_.empty()) {
     exit(plan_.final_exit);
@@ -81,13 +83,27 @@ void Verifier::guard(const Guard& guard) {
       [[fallthrough]];
     case K::k_function: reads_a = false; break;
     case K::k_bound:
-    case K::k_state_word: reads_a = false; has_constant = true; break;
+    case K::k_state_word:
+      reads_a = false;
+      has_constant = true;
+      break;
     case K::k_identical:
     case K::k_distinct:
     case K::k_int_compare: reads_b = true; break;
-    case K::k_dict_value: case K::k_instance_value: case K::k_same: case K::k_type_is: case K::k_type_version:
-    case K::k_class_version: case K::k_int_equal: case K::k_float_equal: case K::k_equal: case K::k_dict_keys:
-    case K::k_dict_lacks: case K::k_instance_lacks: case K::k_tensor_layout: case K::k_tensor_class:
+    case K::k_dict_value:
+    case K::k_instance_value:
+    case K::k_same:
+    case K::k_type_is:
+    case K::k_type_version:
+    case K::k_class_version:
+    case K::k_int_equal:
+    case K::k_float_equal:
+    case K::k_equal:
+    case K::k_dict_keys:
+    case K::k_dict_lacks:
+    case K::k_instance_lacks:
+    case K::k_tensor_layout:
+    case K::k_tensor_class:
     case K::k_range_equal: has_constant = true; break;
     default: break;
   }
@@ -148,7 +164,8 @@ void Verifier::kernel_step(const Step& step) {
   if (!fault_.empty()) return;
   const KernelCall& call = plan_.kernels[static_cast<size_t>(step.index)];
   const size_t operands = call.spec.inputs.size() + call.spec.outputs.size();
-  if (operands != step.list.size() || operands != call.operand_kinds.size()) fail("the list does not fit the kernel's operands");
+  if (operands != step.list.size() || operands != call.operand_kinds.size())
+    fail("the list does not fit the kernel's operands");
   if (operands > kMaxKernelOperands) fail("more than " + std::to_string(kMaxKernelOperands) + " operands");
   if (!fault_.empty()) return;
   for (size_t i = 0; i < operands; ++i) {
@@ -212,7 +229,8 @@ void Verifier::recipe(RecipeId id) {
 
 void Verifier::use(ValueId value) {
   index(value, defined_.size(), "value");
-  if (fault_.empty() && !defined_[static_cast<size_t>(value)]) fail("value " + std::to_string(value) + " is used before it is set");
+  if (fault_.empty() && !defined_[static_cast<size_t>(value)])
+    fail("value " + std::to_string(value) + " is used before it is set");
 }
 void Verifier::define(ValueId value) {
   index(value, defined_.size(), "value");

@@ -1,5 +1,5 @@
-// The slow reference of guards on real objects, and native code beside it: both must give the same answer while the objects
-// change, and native code must do it without asking the reference once places are recorded.
+// The slow reference of guards on real objects, and native code beside it: both must give the same answer while the
+// objects change, and native code must do it without asking the reference once places are recorded.
 #include "guards/check.h"
 
 #include <Python.h>
@@ -62,7 +62,8 @@ class Guards {
     slots_.assign(objects.begin(), objects.end());
     std::vector<GuardCache> caches(plan.guards.size());
     values_.resize(16);
-    recorded = record_caches({plan.guards, plan.constants, plan.sources, bound, caches}, {slots_.data(), nullptr, values_.data()});
+    recorded = record_caches({plan.guards, plan.constants, plan.sources, bound, caches},
+                             {slots_.data(), nullptr, values_.data()});
     OpError problem;
     code_ = emit_segment(plan, bound, caches, &problem);
     if (code_ == nullptr) throw std::runtime_error(problem.text);
@@ -216,14 +217,26 @@ TEST(Check, Values) {
   const Row rows[] = {
       {"equal", "'some text'", {"''.join(['some ', 'text'])"}, {"'some texts'", "5", "odd", "b'some text'"}},
       {"equal", "10 ** 30", {"10 ** 29 * 10"}, {"10 ** 30 + 1", "1e30", "True"}},
-      {"equal", "(1, 'a', (2.0, None))", {"(1, 'a', (2.0, None))"}, {"(1.0, 'a', (2.0, None))", "(1, 'a', (-2.0, None))", "(True, 'a', (2.0, None))", "(1, odd, (2.0, None))"}},
+      {"equal",
+       "(1, 'a', (2.0, None))",
+       {"(1, 'a', (2.0, None))"},
+       {"(1.0, 'a', (2.0, None))", "(1, 'a', (-2.0, None))", "(True, 'a', (2.0, None))", "(1, odd, (2.0, None))"}},
       {"equal", "(0.0,)", {"tuple([0.0])"}, {"(-0.0,)"}},
       {"equal", "1j", {"complex(0, 1)"}, {"1.0"}},
-      {"range_equal", "range(0, 10, 2)", {"range(0, 10, 2)"}, {"range(0, 11, 2)", "range(1, 10, 2)", "range(0, 10, 3)", "5"}},
-      {"dict_keys", "('a', 'b')", {"{'a': 1, 'b': 2}", "dict(a=odd, b=odd)"}, {"{'b': 1, 'a': 2}", "{'a': 1}", "{'a': 1, 'b': 2, 'c': 3}", "{odd: 1, 'b': 2}", "5"}},
+      {"range_equal",
+       "range(0, 10, 2)",
+       {"range(0, 10, 2)"},
+       {"range(0, 11, 2)", "range(1, 10, 2)", "range(0, 10, 3)", "5"}},
+      {"dict_keys",
+       "('a', 'b')",
+       {"{'a': 1, 'b': 2}", "dict(a=odd, b=odd)"},
+       {"{'b': 1, 'a': 2}", "{'a': 1}", "{'a': 1, 'b': 2, 'c': 3}", "{odd: 1, 'b': 2}", "5"}},
       {"dict_lacks", "'a'", {"{}", "{'b': 1}", "{'b': 1, 5: 2}"}, {"{'a': 1}", "{odd: 1}", "{5: 1, 'a': 2}", "[]"}},
       {"dict_lacks", "1", {"{}", "{'b': 1}", "{2: 3}"}, {"{1: 1}", "{True: 1}", "{1.0: 2}", "{odd: 1}"}},
-      {"dict_value dst=%1", "'a'", {"{'a': 1}", "{5: 1, 'a': 2}", "{odd: 1, 'a': 3}"}, {"{}", "{odd: 1}", "{'b': 2}", "[]"}},
+      {"dict_value dst=%1",
+       "'a'",
+       {"{'a': 1}", "{5: 1, 'a': 2}", "{odd: 1, 'a': 3}"},
+       {"{}", "{odd: 1}", "{'b': 2}", "[]"}},
       {"dict_value dst=%1", "10 ** 20", {"{10 ** 20: 1}"}, {"{}", "{'b': 2}"}},
       {"type_is", "int", {"5"}, {"True", "5.0"}},
       {"int_value dst=%1", "0", {"5", "2 ** 62", "-2 ** 63", "0"}, {"2 ** 63", "True", "1.0"}},

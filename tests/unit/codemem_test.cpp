@@ -67,7 +67,8 @@ TEST(CodeMemory, FreedNeighboursMerge) {
 
 TEST(CodeMemory, BestFitAndRemainder) {
   CodeMemory memory(1 << 20);
-  CodeSpan big = memory.allocate(1024, "big"), wall = memory.allocate(64, "wall"), small = memory.allocate(128, "small");
+  CodeSpan big = memory.allocate(1024, "big"), wall = memory.allocate(64, "wall"),
+           small = memory.allocate(128, "small");
   memory.allocate(64, "wall");
   memory.free(big, 1024);
   memory.free(small, 128);

@@ -1,5 +1,5 @@
-// Objects as native code sees them, without Python: structs with the fields that ObjectFacts names, and a helper table that
-// counts. PlanRun reads a plan as text, emits it at the first call and runs it. Used by plan_test and glue_test.
+// Objects as native code sees them, without Python: structs with the fields that ObjectFacts names, and a helper table
+// that counts. PlanRun reads a plan as text, emits it at the first call and runs it. Used by plan_test and glue_test.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace kintsugi::fake {
 
-// ---- Objects: CPython 3.11's shapes ------------------------------------------------------------------------------------
+// ---- Objects: CPython 3.11's shapes -------------------------------------------------------------
 
 struct Object {
   int64_t references = 1;
@@ -36,7 +36,9 @@ struct Tensor : Object {
   }
   ~Tensor() { std::free(memory); }
   template <typename T>
-  T* data() { return reinterpret_cast<T*>(memory); }
+  T* data() {
+    return reinterpret_cast<T*>(memory);
+  }
 };
 struct Int : Object {
   int64_t size;
@@ -97,7 +99,7 @@ inline Layout* layout(const char* text) {
   return found;  // kept for the process
 }
 
-// ---- Helpers -----------------------------------------------------------------------------------------------------------
+// ---- Helpers ------------------------------------------------------------------------------------
 
 inline bool fail_allocation = false;
 inline int live_tensors = 0;
@@ -145,6 +147,21 @@ inline void set_facts() {
   facts.false_object = &false_object;
   facts.none_object = &none_object;
   set_object_facts(facts);
+}
+
+// The objects in slots 0, 1.. as values %0, %1..
+inline std::string loads(size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += "guard slot dst=%" + std::to_string(i) + " imm=" + std::to_string(i) + "\n";
+  return text;
+}
+
+// The lines between the plan's head and an exit that hands everything over: 0 the guards held and all steps succeeded,
+// 1 a step failed.
+inline std::string wrapped(const std::string& lines, int values = 8) {
+  return "plan \"test@0\" values=" + std::to_string(values) + " final=!0\nconstant #0 object \"code\"\n" + lines +
+         "exit !0 next\n  frame code=#0\nexit !1 next\n  frame code=#0\n";
 }
 
 // One plan: its text, what its constants are bound to, and what it runs over.

@@ -1,5 +1,5 @@
-// Plans without Python: text in, native code out, run over fake objects with a fake helper table. No Py symbol may be in
-// this binary; the first test looks.
+// Plans without Python: text in, native code out, run over fake objects with a fake helper table. No Py symbol may be
+// in this binary; the first test looks.
 #include "jit/plan.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(Plan, BinaryHasNoPythonSymbol) {
   EXPECT_GT(count, 10);
 }
 
-// ---- Text --------------------------------------------------------------------------------------------------------------
+// ---- Text ---------------------------------------------------------------------------------------
 
 constexpr const char* kEverything = R"plan(plan "f@0" values=9 final=!0
 constant #0 layout "f32[8]{1}"
@@ -76,8 +76,8 @@ group outputs=1,2
   input dtype=f32
   input dtype=f64 number=1 access=uniform
   node op=add dtype=f32 compute=f32 operands=0,1,-1
-  node op=sum dtype=f32 compute=f32 operands=2,-1,-1 dims=3 has_dim=1 keepdim=1 dim=1 dtype_asked=f64
-op op=full kinds=0 rank=2 sizes=2,3 strides=3,1 start=1.5 step=0.25 int_start=3 int_step=2 seed=5 draw=-6
+  node op=sum dtype=f32 compute=f32 operands=2,-1,-1 dims=3 has_dim=1 keepdim=1 dim=1 has_dtype=1 dtype_asked=f64
+op op=full kinds=0 rank=2 sizes=2,3 strides=3,1 start=1.5 step=0.25 int_start=3 int_step=2 seed=5 draw=18446744073709551610
 graph "add f32[8]"
 )plan";
 
@@ -106,7 +106,7 @@ TEST(PlanText, RoundTripsEveryPart) {
 TEST(PlanText, NamesTheLineItCannotRead) {
   const std::pair<const char*, const char*> rows[] = {
       {"plan \"f\" values=1\nguard sloth dst=%0", "line 2: \"sloth\" is no kind of guard"},
-      {"plan \"f\" values=x", "line 1: \"x\" is no integer of 64 bits"},
+      {"plan \"f\" values=x", "line 1: \"x\" is no integer of 32 bits"},
       {"plan \"f\" valves=1", "line 1: unknown field \"valves\""},
       {"plan \"f", "line 1: a string has no closing quote"},
       {"exit !1 return", "line 1: expected number 0"},
@@ -114,6 +114,9 @@ TEST(PlanText, NamesTheLineItCannotRead) {
       {"exit !0 next\n  frame slots=1", "line 2: a slot is slot:@recipe, not 1"},
       {"op op=frobnicate", "line 1: \"frobnicate\" is no operation"},
       {"op op=full sizes=1,2,3,4,5,6,7,8,9", "line 1: sizes has more than 8 items"},
+      {"op op=full rank=9", "line 1: rank is not within 0 and 8"},
+      {"op op=full keepdim=2", "line 1: \"2\" is neither 0 nor 1"},
+      {"step int_const imm=9223372036854775808", "line 1: \"9223372036854775808\" is no integer of 64 bits"},
   };
   for (auto [text, expected] : rows) {
     Plan plan;
@@ -132,7 +135,8 @@ TEST(PlanVerify, NamesThePlace) {
       {"plan \"f\" values=1 final=!0\nguard slot dst=%1\n" + exits, "guard 0 (slot): no value 1 among 1"},
       {"plan \"f\" values=1 final=!0\nguard list_length a=%0\n" + exits,
        "guard 0 (list_length): value 0 is used before it is set"},
-      {"plan \"f\" values=1 final=!0\nguard slot dst=%0\nguard same a=%0\n" + exits, "guard 1 (same): no constant -1 among 0"},
+      {"plan \"f\" values=1 final=!0\nguard slot dst=%0\nguard same a=%0\n" + exits,
+       "guard 1 (same): no constant -1 among 0"},
       {"plan \"f\" values=1 final=!0\nstep int_const dst=%0\nstep int_neg dst=%0 a=%0\n" + exits,
        "step 1 (int_neg): can fail and has no exit"},
       {"plan \"f\" values=2 final=!0\nstep int_const dst=%1\nstep int_neg dst=%0 a=%1 on_fail=!0\n" + exits,
@@ -148,7 +152,7 @@ TEST(PlanVerify, NamesThePlace) {
   }
 }
 
-// ---- Running -----------------------------------------------------------------------------------------------------------
+// ---- Running ------------------------------------------------------------------------------------
 
 // c = a * b + a over 8 float32, a new tensor, returned: the shape of a warm call.
 TEST(PlanRun, TensorNewKernelReturn) {
@@ -202,8 +206,9 @@ recipe @0 value value=%2
   // After guards that were checked elsewhere.
   EXPECT_EQ(run.code->body(&run.state), 0);
   fake::release(run.state.result);
-  EXPECT_THAT(disassemble(*run.code), testing::AllOf(testing::HasSubstr("guard 1 tensor_layout:"), testing::HasSubstr("step 1 kernel:"),
-                                                     testing::HasSubstr("exit 1:"), testing::Not(testing::HasSubstr("no instruction"))));
+  EXPECT_THAT(disassemble(*run.code),
+              testing::AllOf(testing::HasSubstr("guard 1 tensor_layout:"), testing::HasSubstr("step 1 kernel:"),
+                             testing::HasSubstr("exit 1:"), testing::Not(testing::HasSubstr("no instruction"))));
 }
 
 }  // namespace
