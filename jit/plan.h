@@ -104,7 +104,7 @@ struct Exit {
   RecipeId result = -1;
   std::vector<FrameState> frames;   // root first; empty for kReturn
   std::vector<ValueId> owned;       // objects the values own here; the exit releases what it does not hand on
-  int32_t break_index = -1;         // kStep, kHandOver: index into breaks
+  int32_t break_index = -1;         // kStep, kHandOver at a break: index into breaks; -1: an exit taken only when a check fails
   ConstantId error = kNoConstant;   // kRaise after check/kernel fault: "ZeroDivisionError: text" (string); none: already set
 };
 

@@ -186,9 +186,6 @@ void Verifier::exit(ExitId id) {
   } else if (exit.frames.empty()) {
     fail("exit " + std::to_string(id) + " has no frame");
   }
-  if ((exit.kind == ExitKind::kStep || exit.kind == ExitKind::kHandOver) && exit.break_index < 0) {
-    fail("exit " + std::to_string(id) + " has no break record");
-  }
   if (exit.break_index >= 0) index(exit.break_index, plan_.breaks.size(), "break");
   if (exit.error != kNoConstant) constant(exit.error);
   for (size_t f = 0; f < exit.frames.size(); ++f) {

@@ -6,10 +6,6 @@
 #include "runtime/step.h"
 #include "runtime/tensor.h"
 
-namespace kintsugi {
-[[gnu::weak]] bool init_call(PyObject*);  // not in the build before the tracer is
-}
-
 namespace {
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The native part of kintsugi.", -1};
@@ -21,7 +17,7 @@ PyMODINIT_FUNC PyInit__runtime() {
   kintsugi::learn_object_facts(&kintsugi::TensorType);
   kintsugi::Ref module(PyModule_Create(&definition));
   if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_frames(module.get()) ||
-      (&kintsugi::init_call != nullptr && !kintsugi::init_call(module.get()))) {
+      !kintsugi::init_call(module.get())) {
     return nullptr;
   }
   return module.release();
