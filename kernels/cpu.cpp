@@ -18,11 +18,20 @@ namespace {
 const char* const kAccessNames[] = {"contiguous", "uniform", "strided"};
 constexpr const char* kNumberName = "number";
 
+// The best set that this CPU has; KINTSUGI_ISA asks for a lower one.
 const char* choose_set() {
-  const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+  const char* const sets[] = {"x86-64-v1", "x86-64-v3", "x86-64-v4"};
+  int best = 0;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) best = 1;
+  if (best == 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd")) {
+    best = 2;
+  }
   const char* wanted = std::getenv("KINTSUGI_ISA");
-  if (wanted != nullptr && std::strcmp(wanted, "x86-64-v1") == 0) return "x86-64-v1";
-  return has_v3 ? "x86-64-v3" : "x86-64-v1";
+  for (int n = 0; wanted != nullptr && n < best; ++n) {
+    if (std::strcmp(wanted, sets[n]) == 0) return sets[n];
+  }
+  return sets[best];
 }
 
 struct KernelCache {

@@ -285,7 +285,7 @@ bool Assembler::place(CodeAllocator* allocator) {
   const size_t entry_bytes = table.stencils[entry.stencil].bytes;
   const size_t head = (data_bytes + entry_bytes + 31) / 32 * 32;
   const size_t total = head - entry_bytes + code_bytes;
-  kernel_->span_bytes = (total + 16 + 16 + 15) / 16 * 16;  // alignment, and the rest of copy_code's last block
+  kernel_->span_bytes = (total + kMaxConstantAlign - 16 + 16 + 15) / 16 * 16;  // alignment, and the rest of copy_code's last block
   kernel_->allocator = allocator;
   kernel_->span = allocator->allocate(kernel_->span_bytes, "kintsugi_kernel");
   if (kernel_->span.execute == nullptr) {

@@ -52,7 +52,7 @@ struct StencilRow {
   uint8_t position;  // logical register
   uint16_t stencil;
 };
-inline constexpr int kMaxConstantAlign = 32;
+inline constexpr int kMaxConstantAlign = 64;
 struct StencilConstant {
   uint32_t offset;
   uint16_t bytes;

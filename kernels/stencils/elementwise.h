@@ -61,18 +61,32 @@ KN_INLINE TileFor<To> convert_tile(const TileFor<From>& a) {
   }
 }
 
-// A reduction folds element i into partial i mod 16; the 16 partials lie in scratch.
+// A reduction folds element i into partial i mod 16; the 16 partials lie in scratch. A tile is at most 16 lanes of
+// them, or two rows of 16 folded one after the other.
 template <typename T>
-KN_INLINE Tile<T>* partials(char* slot, int64_t i) {
-  return reinterpret_cast<Tile<T>*>(slot + (kTile < kReductionPartials ? (i & (kReductionPartials - 1)) : 0) * int64_t{sizeof(T)});
+using Partials = typename VectorOf<T, kTile < kReductionPartials ? kTile : kReductionPartials>::Type;
+template <typename T, typename F>
+KN_INLINE void fold_tile(char* slot, int64_t i, const Tile<T>& tile, int64_t count, F fold) {
+  using P = Partials<T>;
+  constexpr int kLanes = sizeof(P) / sizeof(T);
+  auto* partial = reinterpret_cast<P*>(slot + (kTile < kReductionPartials ? i & (kReductionPartials - 1) : 0) * int64_t{sizeof(T)});
+  P rows[kTile / kLanes];
+  __builtin_memcpy(rows, &tile, sizeof tile);
+  for (int row = 0; row < kTile / kLanes; ++row) {
+    const P folded = fold(*partial, rows[row]);
+    if (count >= kTile) {
+      *partial = folded;
+    } else {
+      *partial = first_of<P>(count - row * kLanes) ? folded : *partial;
+    }
+  }
 }
-#define KN_FOLD(name, dtype, ...)                                                              \
-  KN_STENCIL(kn__reduce__##name##__##dtype##__0, KN_TAKE(b, 0, dtype);                         \
-             auto* partial = partials<Lane<DType::k_##dtype>::Type>(KN_SLOT, i);               \
-             const auto a = *partial; *partial = (__VA_ARGS__))                                \
-  KN_STENCIL(kn__reduce_tail__##name##__##dtype##__0, KN_TAKE(b, 0, dtype);                    \
-             auto* partial = partials<Lane<DType::k_##dtype>::Type>(KN_SLOT, i);               \
-             const auto a = *partial; const TileFor<DType::k_##dtype> folded = (__VA_ARGS__);  \
-             *partial = first_lanes<Lane<DType::k_##dtype>::Type>(base->count - i) ? folded : a)
+#define KN_FOLD_AS(family, count, name, dtype, ...)                                                       \
+  KN_STENCIL(kn__##family##__##name##__##dtype##__0, using T = Lane<DType::k_##dtype>::Type;              \
+             fold_tile<T>(KN_SLOT, i, get<0, DType::k_##dtype>(r), count,                                 \
+                          [](const Partials<T>& a, const Partials<T>& b) -> Partials<T> { return __VA_ARGS__; }))
+#define KN_FOLD(name, dtype, ...)                          \
+  KN_FOLD_AS(reduce, kTile, name, dtype, __VA_ARGS__)      \
+  KN_FOLD_AS(reduce_tail, base->count - i, name, dtype, __VA_ARGS__)
 
 }  // namespace kintsugi::stencil

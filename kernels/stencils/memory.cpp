@@ -3,10 +3,6 @@
 #include <type_traits>
 
 #include "kernels/stencils/stencil.h"
-#if KN_VECTOR == 32
-#include <immintrin.h>
-#endif
-
 namespace kintsugi::stencil {
 
 // Memory elements -> lanes and back. Any nonzero byte is true.
@@ -58,7 +54,48 @@ KN_INLINE void copy_elements(char* to, const char* from, int64_t n) {
   if constexpr (sizeof(T) <= 1) copy_part<1>(to, from, bytes);
 }
 
-#if KN_VECTOR == 32
+#if KN_VECTOR == 64
+// AVX-512 masks: one instruction a vector.
+template <typename T>
+KN_INLINE Tile<T> load_first(const char* from, int64_t n) {
+  Tile<T> tile = 1;
+  const uint32_t mask = ~(~uint64_t{0} << n);
+  constexpr int kVectors = (sizeof tile + 63) / 64;
+  if constexpr (sizeof tile == 16) {
+    __m128i part = (__m128i)tile;
+    return (Tile<T>)_mm_mask_loadu_epi8(part, mask, from);
+  } else if constexpr (sizeof tile == 32) {
+    __m256i part = (__m256i)tile;
+    return (Tile<T>)_mm256_mask_loadu_epi8(part, mask, from);
+  } else {
+    __m512i part[kVectors];
+    __builtin_memcpy(part, &tile, sizeof tile);
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (sizeof(T) == 4) part[v] = _mm512_mask_loadu_epi32(part[v], mask >> 16 * v, from + 64 * v);
+      if constexpr (sizeof(T) == 8) part[v] = _mm512_mask_loadu_epi64(part[v], mask >> 8 * v, from + 64 * v);
+    }
+    __builtin_memcpy(&tile, part, sizeof tile);
+    return tile;
+  }
+}
+template <typename T>
+KN_INLINE void store_first(char* to, const Tile<T>& tile, int64_t n) {
+  const uint32_t mask = ~(~uint64_t{0} << n);
+  constexpr int kVectors = (sizeof tile + 63) / 64;
+  if constexpr (sizeof tile == 16) {
+    _mm_mask_storeu_epi8(to, mask, (__m128i)tile);
+  } else if constexpr (sizeof tile == 32) {
+    _mm256_mask_storeu_epi8(to, mask, (__m256i)tile);
+  } else {
+    __m512i part[kVectors];
+    __builtin_memcpy(part, &tile, sizeof tile);
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (sizeof(T) == 4) _mm512_mask_storeu_epi32(to + 64 * v, mask >> 16 * v, part[v]);
+      if constexpr (sizeof(T) == 8) _mm512_mask_storeu_epi64(to + 64 * v, mask >> 8 * v, part[v]);
+    }
+  }
+}
+#elif KN_VECTOR == 32
 // AVX masks: one instruction a vector.
 template <typename T>
 KN_INLINE Tile<T> load_first(const char* from, int64_t n) {
@@ -210,7 +247,7 @@ extern "C" void kn__loop__next__none__0(KN_PARAMETERS) {
   if (base->count - i >= kTile) KN_JUMP(kn_loop);
   KN_JUMP(kn_next);
 }
-#if KN_VECTOR == 32
+#if KN_VECTOR >= 32
 #define KN_LEAVE _mm256_zeroupper()
 #else
 #define KN_LEAVE

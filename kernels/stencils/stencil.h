@@ -79,13 +79,16 @@ KN_INLINE void put(Registers& registers, const V& tile) {
   __builtin_memcpy(&registers.vector[2 * K], &tile, sizeof tile);
 }
 
-// iota < n, as a mask of T's width.
+// lane < n, as a mask of V's width.
+template <typename V>
+KN_INLINE MaskOf<V> first_of(int64_t n) {
+  MaskOf<V> iota;
+  for (int lane = 0; lane < kLanesOf<V>; ++lane) iota[lane] = lane;
+  return iota < static_cast<ElementOf<MaskOf<V>>>(n);
+}
 template <typename T>
-KN_INLINE auto first_lanes(int64_t n) {
-  using Signed = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  Tile<Signed> iota;
-  for (int lane = 0; lane < kTile; ++lane) iota[lane] = lane;
-  return iota < static_cast<Signed>(n);
+KN_INLINE MaskOf<Tile<T>> first_lanes(int64_t n) {
+  return first_of<Tile<T>>(n);
 }
 
 #define KN_PARAMETERS                                                                                              \
