@@ -13,8 +13,7 @@ Segment* compile_segment(Entry& entry, const Activation& activation);
 // A failure of ours before anything visible happened: counted, told once. True: an exception is set (strict).
 bool internal_failure(const std::string& what);
 
-// Why the segment does not fit this activation, for logs. It may turn out to fit: a place that native code looks at first
-// went stale; then new places are recorded, so that the next look-up is fast again.
+// Why the segment does not fit this activation; empty when it does.
 std::string explain_miss(Segment& segment, const Activation& activation);
 
 // "file:line:name" of an instruction.

@@ -23,7 +23,6 @@ struct Segment {
   int32_t running = 0;              // activations inside its code or reading its exits
   int32_t kernels = 0;              // kernel steps of one run
   int32_t tensor_ops = 0;
-  int32_t rebuilds = 0;             // times its stale caches were recorded anew
   bool reads_parameters_only = false;  // its guards need no slot beyond the parameters
   bool returns = false;             // its last exit is the function's return, and nothing in it breaks
   uint64_t last_run = 0;            // tick of compile or latest look-up that went past the first segment
