@@ -18,13 +18,6 @@ namespace {
 bool same_space(const Layout* a, const Layout* b) {
   return a->rank == b->rank && std::equal(a->sizes, a->sizes + a->rank, b->sizes);
 }
-bool is_elementwise(const Node& node) {
-  if (info(node.op).op_class != OpClass::kElementwise) return false;
-  // Truth of a number has no kernel form: rare enough to run as eager code does.
-  for (const NodeOperand& operand : node.operands)
-    if (operand.is_number && node.compute == DType::k_bool) return false;
-  return node.layout->count > 0;
-}
 bool is_fusable_reduction(const Node& node) {
   if (node.dynamic || node.operands.size() != 1 || node.operands[0].is_number || node.operands[0].layout->count == 0) return false;
   switch (node.op) {
@@ -114,7 +107,7 @@ class Fuser {
       int at = static_cast<int>(r);
       if (record.node >= 0) {
         const Node& node = trace_.nodes[record.node];
-        for (const NodeOperand& operand : node.operands) use(operand.value, at, !is_elementwise(node));
+        for (const NodeOperand& operand : node.operands) use(operand.value, at, !is_fusable(node));
         if (node.on_fail != kNoExit) {
           std::vector<ValueId> values;
           exit_values(node.on_fail, &values);
@@ -138,7 +131,7 @@ class Fuser {
       exit_values(node.on_fail, &shown);
       demand(shown);
     }
-    if (is_elementwise(node)) {
+    if (is_fusable(node)) {
       if (node.dynamic || !fuse_ || node.may_raise) {
         std::vector<ValueId> operands;
         bool alone = node.dynamic || !fuse_;
@@ -590,6 +583,14 @@ class Fuser {
 };
 
 }  // namespace
+
+bool is_fusable(const Node& node) {
+  if (info(node.op).op_class != OpClass::kElementwise) return false;
+  // The truth of a number has no kernel form: rare enough to run as eager code does.
+  for (const NodeOperand& operand : node.operands)
+    if (operand.is_number && node.compute == DType::k_bool) return false;
+  return node.layout->count > 0;
+}
 
 std::string to_text(const Node& node) {
   std::string text = "v" + std::to_string(node.value) + " = " + info(node.op).name + "(";

@@ -24,17 +24,19 @@ constexpr GuardFrame kGuardFrame = {
 
 bool make_kernels(SegmentCode* code, OpError* error) {
   for (const KernelCall& call : code->plan.kernels) {
-    Shape space;
-    if (!call.space.empty()) {
-      Layout* layout = parse_layout(call.space);
-      if (layout == nullptr) {
-        *error = {ErrorKind::kRuntime, "\"" + call.space + "\" is no layout; one looks like f32[2,3]{3,1}"};
-        return false;
-      }
-      space = shape_of(*layout);
-      release(layout);
+    Layout* space = parse_layout(call.space);
+    if (space == nullptr) {
+      *error = {ErrorKind::kRuntime, "\"" + call.space + "\" is no layout; one looks like f32[2,3]{3,1}"};
+      return false;
     }
-    code->spaces.push_back(space);
+    code->spaces.push_back(shape_of(*space));
+    const int64_t elements = space->count;
+    release(space);
+    if (call.flat && elements != call.count) {
+      *error = {ErrorKind::kRuntime, "a flat kernel over " + call.space + " counts " + std::to_string(call.count) +
+                                         " elements, not " + std::to_string(elements)};
+      return false;
+    }
     Kernel* kernel = acquire_kernel(call.spec, error);
     if (kernel == nullptr) return false;
     code->kernels.push_back(kernel);

@@ -29,7 +29,6 @@ bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::kFloatingK
 int64_t bytes_moved(const KernelCall& call, const Shape& space) {
   int64_t elements = 1;
   for (int d = 0; d < space.rank; ++d) elements *= space.sizes[d];
-  if (call.flat) elements = call.count;
   int64_t bytes = 0;
   for (size_t i = 0; i < call.operand_kinds.size(); ++i) {
     if (call.operand_kinds[i] == kTensorOperand) {

@@ -42,6 +42,8 @@ struct Trace {
   ExitId entry_exit = kNoExit;  // before anything happened: the interpreter runs it all
 };
 
+// Has a place in a fused kernel: the others run by themselves, as eager code does, and leave through on_fail.
+bool is_fusable(const Node& node);
 std::string to_text(const Node& node);
 // Fills plan.steps, kernels, groups and ops from the records. `fuse` false: one node, one kernel.
 void fuse(Trace* trace, bool fuse);

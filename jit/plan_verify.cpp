@@ -167,11 +167,17 @@ void Verifier::kernel_step(const Step& step) {
   if (operands != step.list.size() || operands != call.operand_kinds.size())
     fail("the list does not fit the kernel's operands");
   if (operands > kMaxKernelOperands) fail("more than " + std::to_string(kMaxKernelOperands) + " operands");
+  if (call.space.empty()) fail("the kernel has no index space");
   if (!fault_.empty()) return;
   for (size_t i = 0; i < operands; ++i) {
     const bool number = call.operand_kinds[i] != 0;
     const bool wants_number = i < call.spec.inputs.size() && call.spec.inputs[i].is_number;
     if (number != wants_number) fail("operand " + std::to_string(i) + " is a number on one side only");
+    constexpr int8_t kFloatWord = 2;
+    if (wants_number && call.operand_kinds[i] == kFloatWord &&
+        info(call.spec.inputs[i].dtype).kind != DTypeKind::kFloatingKind) {
+      fail("operand " + std::to_string(i) + " is a float where the kernel takes an integer");
+    }
   }
 }
 

@@ -181,6 +181,7 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     bool integers = info(inferred.compute).kind != DTypeKind::kFloatingKind;
     node.may_raise = is_division(op) && integers;
     if (node.may_raise) node.on_fail = exit_here(ExitKind::kStep);
+    else if (node.dynamic || !is_fusable(node)) node.on_fail = exit_here(ExitKind::kRaise);
     node.value = new_value();
     retain(node.layout);
     *result = tensor_value(node.layout, node.value, dynamic);

@@ -95,6 +95,18 @@ ConstantId Tracer::string_constant(const std::string& text) {
   return place->second;
 }
 
+ConstantId Tracer::number_constant(const Constant& number) {
+  std::string key = std::string("number ") + std::to_string(static_cast<int>(number.kind)) + std::to_string(number.i64) + " " +
+                    std::string(reinterpret_cast<const char*>(&number.f64), sizeof number.f64);
+  auto [place, fresh] = text_ids_.try_emplace(key, static_cast<ConstantId>(plan().constants.size()));
+  if (fresh) {
+    plan().constants.push_back(number);
+    result_->bindings.push_back(nullptr);
+    result_->holds.push_back(Hold::kNone);
+  }
+  return place->second;
+}
+
 ConstantId Tracer::layout_constant(Layout* layout) {
   std::string text = to_text(*layout);
   auto [place, fresh] = text_ids_.try_emplace("layout " + text, static_cast<ConstantId>(plan().constants.size()));
@@ -211,9 +223,9 @@ RecipeId Tracer::recipe_of(Value* value) {
       case ValueKind::kFunction:
         recipe.kind = RecipeKind::kFunction;
         recipe.constant = constant_id(reinterpret_cast<PyObject*>(value->code), Hold::kStrong);
-        for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations,
-                         value->qualname})
+        for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations})
           part(v);
+        part(value->qualname != nullptr ? value->qualname : constant(value->code->co_qualname));
         break;
       case ValueKind::kMethod:
         recipe.kind = RecipeKind::kBoundMethod;

@@ -56,6 +56,7 @@ class Tracer {
   ValueId new_value() { return plan().value_count++; }
   ConstantId constant_id(PyObject* object, Hold hold);
   ConstantId string_constant(const std::string& text);
+  ConstantId number_constant(const Constant& number);  // kInt or kFloat, by value
   ConstantId layout_constant(Layout* layout);
   Plan& plan() { return trace_.plan; }
   TraceFrame& frame() { return frames_.back(); }

@@ -127,11 +127,10 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
       value->source = from;
       return value;
     }
-    ConstantId constant = constant_id(object, Hold::kStrong);
+    ConstantId constant = overflow == 0 ? number_constant({ConstantKind::kInt, number, 0, {}}) : constant_id(object, Hold::kStrong);
     Guard& check = guard(overflow == 0 ? GuardKind::k_int_equal : GuardKind::k_equal, from);
     check.a = id;
     check.constant = constant;
-    check.imm = number;
     return this->constant(object);
   }
   if (type == &PyFloat_Type) {
@@ -146,11 +145,10 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
       value->source = from;
       return value;
     }
-    ConstantId constant = constant_id(object, Hold::kStrong);
+    ConstantId constant = number_constant({ConstantKind::kFloat, 0, number, {}});
     Guard& check = guard(GuardKind::k_float_equal, from);
     check.a = id;
     check.constant = constant;
-    memcpy(&check.imm, &number, sizeof number);
     return this->constant(object);
   }
   if (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type) {
