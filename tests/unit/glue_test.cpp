@@ -308,6 +308,7 @@ KernelCall add_number_call(DType dtype, int8_t number_kind, Op op = Op::k_add) {
   call.spec.outputs = {{2, Access::kContiguous, false, Op::kCount, dtype}};
   call.operand_kinds = {0, number_kind, 0};
   call.count = 5;
+  call.space = std::string(info(dtype).short_name) + "[5]{1}";
   return call;
 }
 
@@ -328,7 +329,6 @@ TEST(Kernel, NumbersAreConverted) {
       for (int i = 0; i < 5; ++i) a.data<float>()[i] = static_cast<float>(i);
       KernelCall call = add_number_call(DType::k_float32, kind);
       call.flat = flat;
-      call.space = "f32[5]{1}";
       KernelRun run(line, call);
       run.slots = {&a, &out};
       ASSERT_EQ(run(), 0) << run.error.text;
@@ -345,7 +345,6 @@ TEST(Kernel, FaultLeaves) {
     for (int i = 0; i < 5; ++i) a.data<int64_t>()[i] = i;
     KernelCall call = add_number_call(DType::k_int64, 1, Op::k_floor_divide);
     call.flat = flat;
-    call.space = "i64[5]{1}";
     KernelRun zero("step int_const dst=%2 imm=0\n", call), two("step int_const dst=%2 imm=2\n", call);
     zero.slots = two.slots = {&a, &out};
     EXPECT_EQ(zero(), 1) << zero.error.text;
@@ -360,6 +359,7 @@ TEST(Kernel, LargeOnesGoThroughTheHelper) {
   a.data<float>()[39999] = 1;
   KernelCall call = add_number_call(DType::k_float32, 1);
   call.count = 40000;
+  call.space = "f32[40000]{1}";
   KernelRun run("step int_const dst=%2 imm=3\n", call);
   run.slots = {&a, &out};
   static int calls;
@@ -394,6 +394,44 @@ TEST(Emit, IllegalPlansAreRefused) {
   EXPECT_FALSE(run.emit());
   EXPECT_EQ(run.error.kind, ErrorKind::kRuntime);
   EXPECT_THAT(run.error.text, HasSubstr("value 1 is used before it is set"));
+}
+
+TEST(Emit, KernelsMustFit) {
+  const std::pair<KernelCall, const char*> rows[] = {
+      {[] {
+         auto call = add_number_call(DType::k_int64, 2);
+         return call;
+       }(),
+       "is a float where the kernel takes an integer"},
+      {[] {
+         auto call = add_number_call(DType::k_float32, 0);
+         return call;
+       }(),
+       "operand 1 is a number on one side only"},
+      {[] {
+         auto call = add_number_call(DType::k_float32, 1);
+         call.space = "f32[x]";
+         return call;
+       }(),
+       "is no layout"},
+      {[] {
+         auto call = add_number_call(DType::k_float32, 1);
+         call.space = "";
+         return call;
+       }(),
+       "no index space"},
+      {[] {
+         auto call = add_number_call(DType::k_float32, 1);
+         call.count = 6;
+         return call;
+       }(),
+       "counts 6 elements, not 5"},
+  };
+  for (const auto& [call, expected] : rows) {
+    KernelRun run("step int_const dst=%2 imm=3\n", call);
+    EXPECT_FALSE(run.emit());
+    EXPECT_THAT(run.error.text, HasSubstr(expected));
+  }
 }
 
 TEST(Emit, MemoryComesBack) {
