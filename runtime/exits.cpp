@@ -271,6 +271,10 @@ bool Leaving::build(NativeState* state, ExitId id) {
   segment_ = state->segment;
   const Plan& plan = segment_->plan;
   exit_ = &plan.exits[static_cast<size_t>(id)];
+  if (state->result != nullptr) {  // native code has moved it out and released the rest
+    result_ = static_cast<PyObject*>(std::exchange(state->result, nullptr));
+    return true;
+  }
   if (exit_->kind == ExitKind::kRaise && exit_->error == kNoConstant)
     PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
   size_t wanted = 0;
