@@ -26,15 +26,16 @@ struct Matrix {
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
-template <typename T, int Columns>
+// b has at most kRows rows; with exactly as many the loop over them unrolls.
+template <typename T, int kColumns, int kRows>
 void multiply_small(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& out) {
   using U = Wrapping<T>;
-  typedef U Row __attribute__((vector_size(Columns * sizeof(U))));
-  Row right[kSmall];
+  typedef U Row __attribute__((vector_size(kColumns * sizeof(U))));
+  Row right[kRows];
   for (int64_t k = 0; k < b.rows; ++k) {
     const T* row = b.data + k * b.row_stride;
     Row values{};
-    if (b.column_stride == 1 && b.columns == Columns) {
+    if (b.column_stride == 1 && b.columns == kColumns) {
       std::memcpy(&values, row, sizeof values);
     } else {
       for (int64_t n = 0; n < b.columns; ++n) values[n] = static_cast<U>(row[n * b.column_stride]);
@@ -44,9 +45,13 @@ void multiply_small(const Matrix<const T>& a, const Matrix<const T>& b, const Ma
   for (int64_t m = 0; m < a.rows; ++m) {
     const T* left = a.data + m * a.row_stride;
     Row sum{};
-    for (int64_t k = 0; k < b.rows; ++k) sum += static_cast<U>(left[k * a.column_stride]) * right[k];
+    if (b.rows == kRows) {
+      for (int k = 0; k < kRows; ++k) sum += static_cast<U>(left[k * a.column_stride]) * right[k];
+    } else {
+      for (int64_t k = 0; k < b.rows; ++k) sum += static_cast<U>(left[k * a.column_stride]) * right[k];
+    }
     T* row = out.data + m * out.row_stride;
-    if (out.column_stride == 1 && out.columns == Columns) {
+    if (out.column_stride == 1 && out.columns == kColumns) {
       std::memcpy(row, &sum, sizeof sum);
     } else {
       for (int64_t n = 0; n < out.columns; ++n) row[n * out.column_stride] = static_cast<T>(sum[n]);
@@ -127,8 +132,8 @@ template <typename T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& out) {
   if (out.rows == 0 || out.columns == 0) return;
   if (out.rows <= kSmall && out.columns <= kSmall && a.columns <= kSmall) {
-    if (out.columns <= 4) return multiply_small<T, 4>(a, b, out);
-    return multiply_small<T, kSmall>(a, b, out);
+    if (out.columns <= 4 && a.columns <= 4) return multiply_small<T, 4, 4>(a, b, out);
+    return multiply_small<T, kSmall, kSmall>(a, b, out);
   }
   if constexpr (std::is_floating_point_v<T>) {
     constexpr int64_t kMost = std::numeric_limits<blasint>::max();
@@ -162,6 +167,8 @@ void multiply_batches(TensorView a, TensorView b, TensorView out) {
   Matrix<T> target{reinterpret_cast<T*>(out.data), left.rows, right.columns, right.columns, 1};
   if (!column) target.column_stride = result.strides[result.rank - 1];
   if (!row) target.row_stride = result.strides[batch];
+
+  if (batch == 0) return multiply<T>(left, right, target);
 
   int64_t total = 1, sizes[kMaxRank] = {}, steps[kMaxRank][3] = {};
   for (int d = 0; d < batch; ++d) {

@@ -18,13 +18,11 @@ KN_INLINE Target mask_to(const V& mask) {
 // Lanes past the end do not count: what they hold may well be zero by now.
 template <typename V>
 KN_INLINE void report_zeros(KernelBlock* base, int64_t i, const V& divisor) {
-  using T = std::remove_cvref_t<decltype(divisor[0])>;
-  const int64_t left = base->count - i;
-  auto zero = (divisor == 0) & first_lanes<T>(left < kTile ? left : kTile);
-  uint64_t words[sizeof zero / 8], any = 0;
-  __builtin_memcpy(words, &zero, sizeof zero);
-  for (uint64_t word : words) any |= word;
-  base->fault |= any;
+  const auto zero = divisor == 0;
+  if (any_lane(zero)) [[unlikely]] {
+    const int64_t left = base->count - i;
+    if (any_lane(zero & first_of<V>(left < kTile ? left : kTile))) base->fault |= 1;
+  }
 }
 #define KN_NO_CHECK
 #define KN_CHECK_ZERO report_zeros(base, i, b);
@@ -72,6 +70,7 @@ KN_INLINE void fold_tile(char* slot, int64_t i, const Tile<T>& tile, int64_t cou
   auto* partial = reinterpret_cast<P*>(slot + (kTile < kReductionPartials ? i & (kReductionPartials - 1) : 0) * int64_t{sizeof(T)});
   P rows[kTile / kLanes];
   __builtin_memcpy(rows, &tile, sizeof tile);
+#pragma unroll
   for (int row = 0; row < kTile / kLanes; ++row) {
     const P folded = fold(*partial, rows[row]);
     if (count >= kTile) {

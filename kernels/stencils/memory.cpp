@@ -70,6 +70,7 @@ KN_INLINE Tile<T> load_first(const char* from, int64_t n) {
   } else {
     __m512i part[kVectors];
     __builtin_memcpy(part, &tile, sizeof tile);
+#pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (sizeof(T) == 4) part[v] = _mm512_mask_loadu_epi32(part[v], mask >> 16 * v, from + 64 * v);
       if constexpr (sizeof(T) == 8) part[v] = _mm512_mask_loadu_epi64(part[v], mask >> 8 * v, from + 64 * v);
@@ -89,6 +90,7 @@ KN_INLINE void store_first(char* to, const Tile<T>& tile, int64_t n) {
   } else {
     __m512i part[kVectors];
     __builtin_memcpy(part, &tile, sizeof tile);
+#pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (sizeof(T) == 4) _mm512_mask_storeu_epi32(to + 64 * v, mask >> 16 * v, part[v]);
       if constexpr (sizeof(T) == 8) _mm512_mask_storeu_epi64(to + 64 * v, mask >> 8 * v, part[v]);
@@ -108,6 +110,7 @@ KN_INLINE Tile<T> load_first(const char* from, int64_t n) {
     constexpr int kVectors = sizeof mask / 32;
     __m256i masks[kVectors], loaded[kVectors];
     __builtin_memcpy(masks, &mask, sizeof mask);
+#pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (sizeof(T) == 4) loaded[v] = _mm256_maskload_epi32(reinterpret_cast<const int*>(from + 32 * v), masks[v]);
       if constexpr (sizeof(T) == 8) {
@@ -129,6 +132,7 @@ KN_INLINE void store_first(char* to, const Tile<T>& tile, int64_t n) {
     __m256i masks[kVectors], values[kVectors];
     __builtin_memcpy(masks, &mask, sizeof mask);
     __builtin_memcpy(values, &tile, sizeof mask);
+#pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (sizeof(T) == 4) _mm256_maskstore_epi32(reinterpret_cast<int*>(to + 32 * v), masks[v], values[v]);
       if constexpr (sizeof(T) == 8) {

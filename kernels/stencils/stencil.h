@@ -83,6 +83,7 @@ KN_INLINE void put(Registers& registers, const V& tile) {
 template <typename V>
 KN_INLINE MaskOf<V> first_of(int64_t n) {
   MaskOf<V> iota;
+#pragma unroll
   for (int lane = 0; lane < kLanesOf<V>; ++lane) iota[lane] = lane;
   return iota < static_cast<ElementOf<MaskOf<V>>>(n);
 }
