@@ -128,7 +128,8 @@ static bool is_atom(PyObject* object) {
       type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
       type == &PySlice_Type)
     return true;
-  if (type == &PyTuple_Type || type == &PyFrozenSet_Type) return true;  // constants of code objects: atoms all through
+  // Constants of code objects, and shapes: atoms all through.
+  if (PyTuple_Check(object) || type == &PyFrozenSet_Type) return true;
   if (PyType_Check(object)) return !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
   return type == &PyCFunction_Type || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
          !PyType_IS_GC(type);
@@ -321,17 +322,13 @@ ValueId Tracer::object_of(Value* value) {
   if (value->is_real()) return value->id;
   if (value->is_number()) {
     if (value->boxed != kNoValue) return value->boxed;
+    ExitId exit = value->kind == ValueKind::kBool ? kNoExit : exit_here(ExitKind::kRaise);
     Step& box = record(value->kind == ValueKind::kInt     ? StepKind::k_box_int
                        : value->kind == ValueKind::kFloat ? StepKind::k_box_float
                                                           : StepKind::k_box_bool);
-    box.dst = value->boxed = new_value();
     box.a = value->id;
-    if (box.kind != StepKind::k_box_bool) {
-      size_t at = trace_.records.size() - 1;
-      ExitId exit = exit_here(ExitKind::kRaise);
-      trace_.records[at].step.on_fail = exit;
-    }
-    return value->boxed;
+    box.on_fail = exit;
+    return box.dst = value->boxed = new_value();
   }
   build_parts(value);
   recipes_.clear();

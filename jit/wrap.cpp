@@ -152,6 +152,12 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     return this->constant(object);
   }
   if (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type) {
+    if (input_.memory->dynamic.count(text) != 0) {  // text that varies: an object like others, not a constant
+      check_type();
+      Value* value = made(ValueKind::kObject);
+      value->type = type;
+      return value;
+    }
     ConstantId constant = constant_id(object, Hold::kStrong);
     Guard& check = guard(GuardKind::k_equal, from);
     check.a = id;
@@ -231,6 +237,9 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   if (PyType_Check(object) || PyModule_CheckExact(object) || PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &PyCode_Type)
     return check_same(Hold::kWeak);
+  // Our own singletons (dtypes, devices): no state beyond which one it is.
+  if (std::strncmp(type->tp_name, "kintsugi.", 9) == 0 && !PyType_IS_GC(type) && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+    return check_same(Hold::kStrong);
   if (type == &PyRangeIter_Type) {
     check_type();
     Value* value = made(ValueKind::kIterator);

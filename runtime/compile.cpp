@@ -43,6 +43,7 @@ bool could_be_general(const Guard& guard, const SegmentCode& code, const std::ve
   switch (guard.kind) {
     case GuardKind::k_int_equal: return PyLong_CheckExact(object);
     case GuardKind::k_float_equal: return PyFloat_CheckExact(object);
+    case GuardKind::k_equal: return PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
     case GuardKind::k_list_length: return PyList_CheckExact(object);
     case GuardKind::k_range_equal: return PyRange_Check(object);
     case GuardKind::k_tensor_layout: {
