@@ -119,21 +119,15 @@ KN_BODY V floor_divide_body(const V& a, const V& b) {
 
 // ---- Exponential and logarithm.
 
-// x = n ln 2 + r; e^x = 2^n (1 + r + r^2 q(r)). 2^n in two factors, for results beyond both ends of the normal range.
+// x = n ln 2 + r, |r| about 0.35 at most: gives n and e^r - 1. Good for |x| up to twice the range of exp.
 template <typename V>
-KN_BODY V exp_body(const V& a) {
-  using I = IntOf<V>;
-  using U = UintOf<V>;
+KN_BODY V exp_reduced(const V& x, IntOf<V>* n) {
   using E = ElementOf<V>;
   constexpr bool kSingle = kIsSingle<V>;
-  constexpr E highest = kSingle ? 89 : 710, lowest = kSingle ? -105 : -746;
-  const V x = select<V>(a > highest, splat<V>(highest), select<V>(a < lowest, splat<V>(lowest), a));
-  I n;
-  const V whole = round_small<V>(x * E(0x1.71547652b82fep+0), &n);
+  const V whole = round_small<V>(x * E(0x1.71547652b82fep+0), n);
   const V high = x - whole * E(kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1);  // exact: few bits times few bits
   const V low = whole * E(kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33);
   const V r = high - low;
-  const V lost = (high - r) - low;
   V q;
   if constexpr (kSingle) {
     q = polynomial(r, 0.5, 0x1.5554d8p-3, 0x1.555516p-5, 0x1.12106cp-7, 0x1.6d1606p-10);
@@ -142,9 +136,26 @@ KN_BODY V exp_body(const V& a) {
                    0x1.a01a01a83ba17p-13, 0x1.a019b621f9d08p-16, 0x1.71de0be2b5e96p-19, 0x1.2894f52583578p-22,
                    0x1.af3ce42b12b24p-26);
   }
-  const V mantissa = 1 + (r + (r * r * q + lost));
-  const I half = bits<I>(bits<U>(n + 2048) >> 1) - 1024;  // n / 2 without a signed shift
-  return mantissa * power_of_two<V>(half) * power_of_two<V>(n - half);
+  return high + (r * r * q - low);
+}
+
+template <typename V>
+KN_BODY V exp_body(const V& a) {
+  using I = IntOf<V>;
+  using U = UintOf<V>;
+  using E = ElementOf<V>;
+  constexpr bool kSingle = kIsSingle<V>;
+  constexpr E highest = kSingle ? 89 : 710, lowest = kSingle ? -105 : -746;
+  I n;
+  if (any_lane(not_body(magnitude(a) < E(kSingle ? 87 : 708)))) [[unlikely]] {
+    // 2^n in two factors, for results beyond both ends of the normal range.
+    const V x = select<V>(a > highest, splat<V>(highest), select<V>(a < lowest, splat<V>(lowest), a));
+    const V mantissa = 1 + exp_reduced(x, &n);
+    const I half = bits<I>(bits<U>(n + 2048) >> 1) - 1024;  // n / 2 without a signed shift
+    return mantissa * power_of_two<V>(half) * power_of_two<V>(n - half);
+  }
+  const V mantissa = 1 + exp_reduced(a, &n);
+  return bits<V>(bits<I>(mantissa) + (n << FloatFacts<V>::kMantissaBits));
 }
 
 // x = 2^k m with m near 1; with s = (m - 1) / (m + 1), log m = 2s + s^3 R(s^2).
@@ -183,42 +194,61 @@ KN_BODY V log_body(const V& a) {
                    select<V>(a < 0, splat<V>(F::kNaN), select<V>(a < F::kInfinity, result, a)));
 }
 
-// ---- Trigonometry. Reduction to [-pi/4, pi/4] is in reduction.h. float32 runs in float64 lanes: the result is then
-// nearly always the correctly rounded one, for fewer operations than exact float32 reduction takes.
+// ---- Trigonometry. float64: reduction to [-pi/4, pi/4] is in reduction.h.
 
 // Sine (shift 0) or cosine (shift 1) of a.
 template <int kShift, typename V>
+KN_BODY V sine_or_cosine_double(const V& a) {
+  IntOf<V> n;
+  V r, low;
+  reduce_quarter_turns(a, &n, &r, &low);
+  const V z = r * r;
+  // sin(r + low) = r + (r^3 P + low (1 - z / 2)); cos(r + low) = 1 - z / 2 + (z^2 Q - r low), the rounding of
+  // 1 - z / 2 added back.
+  const V cube = z * r;
+  const V p = polynomial(z, 0x1.1111111110b6cp-7, -0x1.a01a019e73325p-13, 0x1.71de3781495ffp-19,
+                         -0x1.ae5ff4f957b14p-26, 0x1.5e0333e3ccba1p-33);
+  const V sine = r - ((z * (0.5 * low - cube * p) - low) - cube * -0x1.5555555555555p-3);
+  const V q = polynomial(z, 0x1.5555555555555p-5, -0x1.6c16c16c16944p-10, 0x1.a01a019f4671dp-16,
+                         -0x1.27e4fa0d3726cp-22, 0x1.1eeb5de1e2b95p-29, -0x1.9075bb669682cp-37);
+  const V half = 0.5 * z;
+  const V leading = 1 - half;
+  const V cosine = leading + (((1 - leading) - half) + (z * z * q - r * low));
+  const V result = by_quarter<V>(n + kShift, sine, cosine);
+  return kShift == 0 ? select<V>(a == 0, a, result) : result;  // keeps -0.0
+}
+
+// float32 in its own lanes up to 400: |a| = n pi/2 + r + low, with pi/2 in four parts, so that n times each of the first
+// three is exact. Beyond in float64 lanes.
+template <int kShift, typename V>
 KN_BODY V sine_or_cosine(const V& a) {
-  if constexpr (kIsSingle<V>) {
-    using W = WithElement<V, double>;
-    const W x = to<double>(a);
-    IntOf<W> n;
-    W r, low;
-    reduce_quarter_turns</*kPrecise=*/false>(x, &n, &r, &low);
-    const W z = r * r;
-    const W sine = r * (1 + z * polynomial(z, -0x1.5555555454057p-3, 0x1.11110dd6f24b2p-7, -0x1.a0138702ef739p-13,
-                                           0x1.6db3872f5e48bp-19));
-    const W cosine = 1 + z * (-0.5 + z * polynomial(z, 0x1.55555554ff76fp-5, -0x1.6c16bf44b915cp-10,
-                                                    0x1.a015aebf2d52dp-16, -0x1.251d4aa551446p-22));
-    return to<float>(by_quarter<W>(n + kShift, sine, cosine));
+  if constexpr (!kIsSingle<V>) {
+    return sine_or_cosine_double<kShift>(a);
   } else {
+    using U = UintOf<V>;
+    const V x = magnitude(a);
     IntOf<V> n;
-    V r, low;
-    reduce_quarter_turns</*kPrecise=*/true>(a, &n, &r, &low);
+    const V whole = round_small<V>(x * 0x1.45f306p-1f, &n);
+    const V first = x - whole * 0x1.921ep+0f;
+    const V second = whole * 0x1.b544p-16f, third = whole * 0x1.0b46p-34f;
+    const V b = first - second;
+    const V b_lost = (first - b) - second;
+    const V r = b - third;
+    const V low = (b_lost + ((b - r) - third)) - whole * 0x1.1a6264p-54f;
     const V z = r * r;
-    // sin(r + low) = r + (r^3 P + low (1 - z / 2)); cos(r + low) = 1 - z / 2 + (z^2 Q - r low), the rounding of
-    // 1 - z / 2 added back.
-    const V cube = z * r;
-    const V p = polynomial(z, 0x1.1111111110b6cp-7, -0x1.a01a019e73325p-13, 0x1.71de3781495ffp-19,
-                           -0x1.ae5ff4f957b14p-26, 0x1.5e0333e3ccba1p-33);
-    const V sine = r - ((z * (0.5 * low - cube * p) - low) - cube * -0x1.5555555555555p-3);
-    const V q = polynomial(z, 0x1.5555555555555p-5, -0x1.6c16c16c16944p-10, 0x1.a01a019f4671dp-16,
-                           -0x1.27e4fa0d3726cp-22, 0x1.1eeb5de1e2b95p-29, -0x1.9075bb669682cp-37);
-    const V half = 0.5 * z;
+    const V p = polynomial(z, -0x1.555552p-3, 0x1.110c1p-7, -0x1.9abc2cp-13);
+    const V q = polynomial(z, 0x1.555554p-5, -0x1.6c12bep-10, 0x1.9bcdc6p-16);
+    const V sine = r + (z * r * p + low);
+    const V half = 0.5f * z;
     const V leading = 1 - half;
     const V cosine = leading + (((1 - leading) - half) + (z * z * q - r * low));
-    const V result = by_quarter<V>(n + kShift, sine, cosine);
-    return kShift == 0 ? select<V>(a == 0, a, result) : result;  // keeps -0.0
+    const V value = by_quarter<V>(n + kShift, sine, cosine);
+    const V near = kShift == 0 ? bits<V>(bits<U>(value) ^ (bits<U>(a) & FloatFacts<V>::kSign)) : value;
+    const MaskOf<V> far = not_body(x < 400);
+    if (any_lane(far)) [[unlikely]] {
+      return select<V>(far, to<float>(sine_or_cosine_double<kShift>(to<double>(a))), near);
+    }
+    return near;
   }
 }
 
@@ -281,11 +311,18 @@ KN_BODY V atan2_body(const V& y, const V& x) {
   }
 }
 
+// A polynomial near zero, else 1 - 2 / (e^(2x) + 1).
 template <typename V>
 KN_BODY V tanh_body(const V& a) {
+  using E = ElementOf<V>;
   constexpr bool kSingle = kIsSingle<V>;
-  const V x = magnitude(a);
-  const V far = 1 - 2 / (exp_body(x + x) + 1);
+  constexpr E one_from = kSingle ? 10 : 22;  // from here on the result rounds to one
+  const V size = magnitude(a);
+  const V x = select<V>(size > one_from, splat<V>(one_from), size);
+  IntOf<V> n;
+  const V fraction = exp_reduced<V>(x + x, &n);
+  const V scale = power_of_two<V>(n);
+  const V far = 1 - 2 / (scale * fraction + (scale + 1));
   const V z = x * x;
   V p;
   if constexpr (kSingle) {
@@ -296,7 +333,7 @@ KN_BODY V tanh_body(const V& a) {
                    -0x1.f243823c8c981p-13, 0x1.8445870f6fe41p-14, -0x1.05bbdae896297p-15, 0x1.b33642a122cddp-18);
   }
   const V near = x + x * z * p;
-  return with_sign(select<V>(x < ElementOf<V>(kSingle ? 0.75 : 0.625), near, far), a);
+  return with_sign(select<V>(x < E(kSingle ? 0.75 : 0.625), near, far), a);
 }
 
 // ---- Random numbers: Philox 4x32-10, a function of (seed, draw, index of the element).

@@ -72,29 +72,24 @@ KN_BODY void reduce_far(double x, int64_t* n, double* high, double* low) {
   *n = word >> 63 ? -turns : turns;
 }
 
-// x = n pi/2 + high + low, |high| about pi/4 at most; n modulo 4 in its low bits. V has double lanes. Not precise: low
-// is zero, and high good for float32.
-template <bool kPrecise, typename V>
+// x = n pi/2 + high + low, |high| about pi/4 at most; n modulo 4 in its low bits. V has double lanes.
+template <typename V>
 KN_BODY void reduce_quarter_turns(const V& x, IntOf<V>* n, V* high, V* low) {
   const V whole = round_small<V>(x * 0x1.45f306dc9c883p-1, n);
   const V first = x - whole * 0x1.921fb544p+0;  // exact: 33 bits of pi/2 times 20 bits
-  if constexpr (kPrecise) {
-    // The next 33 bits, and the 33 after them, subtracted with what rounding loses.
-    const V second = whole * 0x1.0b4611a6p-34;
-    const V a = first - second;
-    const V a_back = first - a;
-    const V a_lost = (first - (a + a_back)) + (a_back - second);
-    const V third = whole * 0x1.3198a2ep-69;
-    const V b = a - third;
-    const V b_back = a - b;
-    const V b_lost = (a - (b + b_back)) + (b_back - third);
-    const V rest = (a_lost + b_lost) - whole * 0x1.b839a252049c1p-104;
-    *high = b + rest;
-    *low = (b - *high) + rest;
-  } else {
-    *high = first - whole * 0x1.0b4611a626331p-34;
-    *low = splat<V>(0);
-  }
+  // The next 33 bits, and the 33 after them, subtracted with what rounding loses.
+  const V second = whole * 0x1.0b4611a6p-34;
+  const V a = first - second;
+  const V a_back = first - a;
+  const V a_lost = (first - (a + a_back)) + (a_back - second);
+  const V third = whole * 0x1.3198a2ep-69;
+  const V b = a - third;
+  const V b_back = a - b;
+  const V b_lost = (a - (b + b_back)) + (b_back - third);
+  const V rest = (a_lost + b_lost) - whole * 0x1.b839a252049c1p-104;
+  *high = b + rest;
+  *low = (b - *high) + rest;
+
   const MaskOf<V> far = (magnitude(x) > 0x1p20) & (magnitude(x) < __builtin_inf());
   if (any_lane(far)) [[unlikely]] {
     double lanes[kLanesOf<V>], highs[kLanesOf<V>], lows[kLanesOf<V>];
@@ -117,9 +112,10 @@ KN_BODY void reduce_quarter_turns(const V& x, IntOf<V>* n, V* high, V* low) {
 // Of sine and cosine of the rest, the one that quarter turn n calls for, with its sign.
 template <typename V>
 KN_BODY V by_quarter(const IntOf<V>& n, const V& sine, const V& cosine) {
-  using U = UintOf<V>;
-  const V value = select<V>((n & 1) == 0, sine, cosine);
-  return bits<V>(bits<U>(value) ^ (bits<U>(n & 2) << 62));
+  using I = IntOf<V>;
+  constexpr int kTop = sizeof(ElementOf<V>) * 8 - 1;
+  const V value = select<V>((n << kTop) < 0, cosine, sine);
+  return bits<V>(bits<I>(value) ^ (n >> 1 << kTop));
 }
 
 // x mod y for finite x >= y > 0, in integers: long division, eleven bits a step.
