@@ -180,8 +180,9 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     node.layout = keep_layout(intern_layout(inferred.dtype, inferred.shape));
     bool integers = info(inferred.compute).kind != DTypeKind::kFloatingKind;
     node.may_raise = is_division(op) && integers;
-    if (node.may_raise) node.on_fail = exit_here(ExitKind::kStep);
-    else if (node.dynamic || !is_fusable(node)) node.on_fail = exit_here(ExitKind::kRaise);
+    // A node of a kernel reports a fault without an exception: the instruction is performed again, and raises.
+    if (node.dynamic || !is_fusable(node)) node.on_fail = exit_here(ExitKind::kRaise);
+    else if (node.may_raise) node.on_fail = exit_here(ExitKind::kStep);
     node.value = new_value();
     retain(node.layout);
     *result = tensor_value(node.layout, node.value, dynamic);
