@@ -1,6 +1,6 @@
 // Tensor memory from mimalloc. One block holds the header, padded to a cache line, and the data behind it. Each thread
-// keeps a few small blocks that it gave back, so that a call's result costs a few instructions. The last few large blocks
-// are kept for all: the first touch of fresh pages costs more than the arithmetic on them.
+// keeps a few small blocks that it gave back, so that a call's result costs a few instructions. The last few large
+// blocks are kept for all: the first touch of fresh pages costs more than the arithmetic on them.
 #include "kernels/buffers.h"
 
 #include <mimalloc.h>
@@ -74,7 +74,8 @@ void start_thread(ThreadMemory& memory) {
 }
 
 void count_live(ThreadMemory& memory, int64_t change) {
-  if (memory.cell < 0) [[unlikely]] start_thread(memory);
+  if (memory.cell < 0) [[unlikely]]
+    start_thread(memory);
   std::atomic<int64_t>& value = cells[memory.cell].value;
   if (memory.cell == kShared) {
     value.fetch_add(change, std::memory_order_relaxed);
@@ -93,8 +94,8 @@ Kept kept[8];
 size_t kept_bytes = 0;
 std::mutex kept_lock;
 // A fork waits until no thread is inside, so that the child finds the lock open.
-[[maybe_unused]] const int kForkHandlers = pthread_atfork([] { kept_lock.lock(); }, [] { kept_lock.unlock(); },
-                                                          [] { kept_lock.unlock(); });
+[[maybe_unused]] const int kForkHandlers =
+    pthread_atfork([] { kept_lock.lock(); }, [] { kept_lock.unlock(); }, [] { kept_lock.unlock(); });
 
 void* take_kept(size_t bytes, size_t* capacity) {
   std::lock_guard guard(kept_lock);

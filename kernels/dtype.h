@@ -13,8 +13,8 @@ enum class DType : uint8_t {
 enum class DTypeKind : uint8_t { kBoolKind, kIntegerKind, kFloatingKind };
 
 struct DTypeInfo {
-  const char* name;        // "float32"
-  size_t bytes;            // one element
+  const char* name;  // "float32"
+  size_t bytes;      // one element
   DTypeKind kind;
   const char* short_name;  // "f32", used by text forms
   const char* numpy;       // "<f4"

@@ -149,9 +149,7 @@ Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strid
 
 }  // namespace
 
-Layout* intern_layout(DType dtype, const Shape& shape) {
-  return intern(dtype, shape.rank, shape.sizes, shape.strides);
-}
+Layout* intern_layout(DType dtype, const Shape& shape) { return intern(dtype, shape.rank, shape.sizes, shape.strides); }
 
 Layout* intern_contiguous(DType dtype, std::span<const int64_t> sizes) {
   int64_t strides[kMaxRank];
@@ -351,8 +349,8 @@ bool expand_to(Shape* shape, std::span<const int64_t> sizes, OpError* error) {
     }
     if (size != wanted && size != 1) {
       return fail(error, ErrorKind::kRuntime,
-                  both + "sizes " + std::to_string(size) + " and " + std::to_string(wanted) +
-                      " differ at dimension " + std::to_string(d));
+                  both + "sizes " + std::to_string(size) + " and " + std::to_string(wanted) + " differ at dimension " +
+                      std::to_string(d));
     }
     result.sizes[d] = wanted;
     result.strides[d] = size == wanted && from >= 0 ? shape->strides[from] : 0;

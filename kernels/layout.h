@@ -23,14 +23,14 @@ struct Layout {
   std::atomic<int64_t> references;
   DType dtype;
   uint8_t rank;
-  bool contiguous;      // row-major without gaps (sizes of 1 may have any stride)
-  bool overlaps_itself; // two indices reach one element (a stride of 0 with a size above 1, or the like)
-  int64_t count;        // elements
-  int64_t low, high;    // lowest and one past the highest element offset reached from data (0, 0 when empty)
+  bool contiguous;       // row-major without gaps (sizes of 1 may have any stride)
+  bool overlaps_itself;  // two indices reach one element (a stride of 0 with a size above 1, or the like)
+  int64_t count;         // elements
+  int64_t low, high;     // lowest and one past the highest element offset reached from data (0, 0 when empty)
   int64_t sizes[kMaxRank];
   int64_t strides[kMaxRank];  // elements, not bytes
   uint64_t hash;
-  Layout* next;               // of the same bucket; the table's own
+  Layout* next;  // of the same bucket; the table's own
 };
 
 // One more reference to the one layout with these facts. Thread-safe.
@@ -53,9 +53,9 @@ struct OpError;
 bool slice_dim(Shape*, int64_t* offset, int dim, int64_t start, int64_t stop, int64_t step, OpError*);
 bool select_dim(Shape*, int64_t* offset, int dim, int64_t index, OpError*);  // integer index, negative from the end
 bool transpose_dims(Shape*, int a, int b, OpError*);
-bool expand_to(Shape*, std::span<const int64_t> sizes, OpError*);             // -1 keeps a size
+bool expand_to(Shape*, std::span<const int64_t> sizes, OpError*);  // -1 keeps a size
 // Reshape without a copy; *needs_copy says that no view exists. One size may be -1.
 bool reshape_to(Shape*, std::span<const int64_t> sizes, bool* needs_copy, OpError*);
-bool broadcast(const Shape& a, const Shape& b, Shape* out, OpError*);         // sizes only
+bool broadcast(const Shape& a, const Shape& b, Shape* out, OpError*);  // sizes only
 
 }  // namespace kintsugi

@@ -11,7 +11,7 @@ namespace {
 
 constexpr OpInfo kInfo[] = {
 #define KN_OP(name, op_class, arity, dtype_rule, identity, may_raise, ulp_f32, ulp_f64, expression, on_bool, document) \
-  {#name,   OpClass::op_class, arity,       DTypeRule::dtype_rule, Identity::identity, may_raise, ulp_f32, ulp_f64,   \
+  {#name,       OpClass::op_class, arity,   DTypeRule::dtype_rule, Identity::identity, may_raise, ulp_f32, ulp_f64,    \
    #expression, #on_bool,          document},
 #include "kernels/ops.def"
 };
@@ -34,8 +34,7 @@ bool apply_dtype_rule(Op op, DType promoted, const Attributes& attributes, Resul
   switch (info(op).dtype_rule) {
     case DTypeRule::kPromote:
     case DTypeRule::kSame:
-    case DTypeRule::kChoose:
-      return true;
+    case DTypeRule::kChoose: return true;
     case DTypeRule::kPromoteNumber:
     case DTypeRule::kSameBoth:
       if (promoted == DType::k_bool) {
@@ -46,15 +45,9 @@ bool apply_dtype_rule(Op op, DType promoted, const Attributes& attributes, Resul
     case DTypeRule::kPromoteFloat:
       if (!is_floating(promoted)) result->compute = result->dtype = DType::k_float32;
       return true;
-    case DTypeRule::kCompare:
-      result->dtype = DType::k_bool;
-      return true;
-    case DTypeRule::kLogical:
-      result->compute = result->dtype = DType::k_bool;
-      return true;
-    case DTypeRule::kConvert:
-      result->dtype = attributes.dtype;
-      return true;
+    case DTypeRule::kCompare: result->dtype = DType::k_bool; return true;
+    case DTypeRule::kLogical: result->compute = result->dtype = DType::k_bool; return true;
+    case DTypeRule::kConvert: result->dtype = attributes.dtype; return true;
     case DTypeRule::kSum:
       if (!attributes.has_dtype && !is_floating(promoted)) wanted = DType::k_int64;
       result->compute = result->dtype = wanted;
@@ -66,17 +59,13 @@ bool apply_dtype_rule(Op op, DType promoted, const Attributes& attributes, Resul
       }
       result->compute = result->dtype = wanted;
       return true;
-    case DTypeRule::kIndex:
-      result->dtype = DType::k_int64;
-      return true;
+    case DTypeRule::kIndex: result->dtype = DType::k_int64; return true;
     case DTypeRule::kGivenFloat:
       if (!is_floating(attributes.dtype)) {
         return fail(error, ErrorKind::kRuntime, name + " needs a floating dtype, got " + name_of(attributes.dtype));
       }
       [[fallthrough]];
-    case DTypeRule::kGiven:
-      result->compute = result->dtype = attributes.dtype;
-      return true;
+    case DTypeRule::kGiven: result->compute = result->dtype = attributes.dtype; return true;
   }
   return true;
 }
@@ -301,12 +290,9 @@ void write_identity_as(Identity identity, void* element) {
 }  // namespace
 
 void write_identity(Op op, DType compute, void* element) {
-  switch (compute) {
 #define KN_DTYPE(name, type, ...) \
-  case DType::k_##name:           \
-    return write_identity_as<type>(info(op).identity, element);
+  if (compute == DType::k_##name) write_identity_as<type>(info(op).identity, element);
 #include "kernels/dtypes.def"
-  }
 }
 
 bool infer(Op op, std::span<const Operand> operands, const Attributes& attributes, Result* result, OpError* error) {

@@ -19,8 +19,8 @@ enum class OpClass : uint8_t {
   kElementwise,  // broadcasts its operands; one result element each
   kReduction,    // dims, keepdim
   kMatmul,
-  kCreation,     // full, arange, eye, rand, randn: no tensor operand
-  kMovement,     // cat, stack, copy: moves elements only
+  kCreation,  // full, arange, eye, rand, randn: no tensor operand
+  kMovement,  // cat, stack, copy: moves elements only
 };
 
 // In which dtype an op computes, and which it gives. "Promoted" is torch's result type of all operands.
@@ -51,15 +51,15 @@ struct OpError {
 };
 
 struct OpInfo {
-  const char* name;      // Python spelling, "floor_divide"
+  const char* name;  // Python spelling, "floor_divide"
   OpClass op_class;
-  int arity;             // tensor-or-number operands; -1: a list (cat, stack)
+  int arity;  // tensor-or-number operands; -1: a list (cat, stack)
   DTypeRule dtype_rule;
   Identity identity;
-  bool may_raise;        // a kernel of it can report ZeroDivisionError (integer operands only)
+  bool may_raise;                   // a kernel of it can report ZeroDivisionError (integer operands only)
   double max_ulp_f32, max_ulp_f64;  // error bound against the exact value; 0: correctly rounded or exact
-  const char* expression;  // scalar expression over a, b, c, as in ops.def
-  const char* bool_expression;  // the same for compute dtype bool; empty: not computed in bool
+  const char* expression;           // scalar expression over a, b, c, as in ops.def
+  const char* bool_expression;      // the same for compute dtype bool; empty: not computed in bool
   const char* document;
 };
 const OpInfo& info(Op op);
@@ -74,22 +74,22 @@ struct Operand {
 
 // Everything beside operands that an op's meaning depends on. Plain data; unused fields stay default.
 struct Attributes {
-  uint32_t dims = 0;         // bit d: dimension d is reduced; all dims set for a full reduction
-  bool has_dim = false;      // dim given (argmax, sum(dim=...))
+  uint32_t dims = 0;     // bit d: dimension d is reduced; all dims set for a full reduction
+  bool has_dim = false;  // dim given (argmax, sum(dim=...))
   bool keepdim = false;
-  int dim = 0;               // cat, stack, argmax
+  int dim = 0;  // cat, stack, argmax
   bool has_dtype = false;
   DType dtype = DType::k_float32;  // requested result dtype
-  Shape shape;               // creation: sizes
+  Shape shape;                     // creation: sizes
   double start = 0, step = 1;      // arange, full (value in start), in double when the dtype is floating
   int64_t int_start = 0, int_step = 1;
-  uint64_t seed = 0, draw = 0;     // rand, randn: stream and position
+  uint64_t seed = 0, draw = 0;  // rand, randn: stream and position
 };
 
 struct Result {
-  DType dtype;         // of the result
-  DType compute;       // in which the expression is evaluated (operands are converted to it first)
-  Shape shape;         // contiguous strides
+  DType dtype;    // of the result
+  DType compute;  // in which the expression is evaluated (operands are converted to it first)
+  Shape shape;    // contiguous strides
 };
 // The shape and dtype rule. False: *error names both sides and nothing else changed.
 bool infer(Op op, std::span<const Operand> operands, const Attributes& attributes, Result* result, OpError* error);

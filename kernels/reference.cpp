@@ -19,19 +19,19 @@ namespace {
 template <Op kOp>
 struct Row;
 #define KN_OP(name, op_class, arity, rule, identity, raises, ulp_f32, ulp_f64, expression, bool_expression, document) \
-  template <>                                                                                                          \
-  struct Row<Op::k_##name> {                                                                                           \
-    static constexpr OpClass kClass = OpClass::op_class;                                                               \
-    static constexpr int kArity = arity;                                                                               \
-    static constexpr DTypeRule kRule = DTypeRule::rule;                                                                \
-    static constexpr bool kRaises = raises;                                                                            \
-    template <typename A, typename T>                                                                                  \
-    static auto on_numbers([[maybe_unused]] A a, [[maybe_unused]] T b, [[maybe_unused]] T c) {                         \
-      return expression;                                                                                               \
-    }                                                                                                                  \
-    static auto on_bools([[maybe_unused]] bool a, [[maybe_unused]] bool b, [[maybe_unused]] bool c) {                  \
-      return bool_expression;                                                                                          \
-    }                                                                                                                  \
+  template <>                                                                                                         \
+  struct Row<Op::k_##name> {                                                                                          \
+    static constexpr OpClass kClass = OpClass::op_class;                                                              \
+    static constexpr int kArity = arity;                                                                              \
+    static constexpr DTypeRule kRule = DTypeRule::rule;                                                               \
+    static constexpr bool kRaises = raises;                                                                           \
+    template <typename A, typename T>                                                                                 \
+    static auto on_numbers([[maybe_unused]] A a, [[maybe_unused]] T b, [[maybe_unused]] T c) {                        \
+      return expression;                                                                                              \
+    }                                                                                                                 \
+    static auto on_bools([[maybe_unused]] bool a, [[maybe_unused]] bool b, [[maybe_unused]] bool c) {                 \
+      return bool_expression;                                                                                         \
+    }                                                                                                                 \
   };
 #include "kernels/ops.def"
 
@@ -77,12 +77,9 @@ T fold(T partial, T element) {
 
 template <typename F>
 decltype(auto) with_type(DType dtype, F&& f) {
-  switch (dtype) {
 #define KN_DTYPE(name, type, ...) \
-  case DType::k_##name:           \
-    return f(type{});
+  if (dtype == DType::k_##name) return f(type{});
 #include "kernels/dtypes.def"
-  }
   __builtin_unreachable();
 }
 
@@ -90,13 +87,9 @@ template <Op kOp>
 using OpConstant = std::integral_constant<Op, kOp>;
 template <typename F>
 void with_op(Op op, F&& f) {
-  switch (op) {
 #define KN_OP(name, ...) \
-  case Op::k_##name:     \
-    return f(OpConstant<Op::k_##name>{});
+  if (op == Op::k_##name) return f(OpConstant<Op::k_##name>{});
 #include "kernels/ops.def"
-    case Op::kCount: return;
-  }
 }
 
 template <typename T>
@@ -415,8 +408,7 @@ bool create(Op op, const Attributes& attributes, TensorView out) {
 }
 
 // cat and stack: each operand fills its own part of out.
-bool join(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out,
-          OpError* error) {
+bool join(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out, OpError* error) {
   const int rank = out.layout->rank;
   const int dim = attributes.dim < 0 ? attributes.dim + rank : attributes.dim;
   const int64_t bytes = static_cast<int64_t>(info(out.layout->dtype).bytes);
@@ -457,10 +449,10 @@ bool check(Op op, std::span<const OperandValue> operands, const Attributes& attr
   const bool fits = result->dtype == layout.dtype && result->shape.rank == layout.rank &&
                     std::equal(layout.sizes, layout.sizes + layout.rank, result->shape.sizes);
   if (!fits) {
-    *error = {ErrorKind::kRuntime,
-              std::string(info(op).name) + ": the result has dtype " + info(result->dtype).name + " and shape " +
-                  sizes_text({result->shape.sizes, static_cast<size_t>(result->shape.rank)}) + ", out has layout " +
-                  to_text(layout)};
+    *error = {ErrorKind::kRuntime, std::string(info(op).name) + ": the result has dtype " + info(result->dtype).name +
+                                       " and shape " +
+                                       sizes_text({result->shape.sizes, static_cast<size_t>(result->shape.rank)}) +
+                                       ", out has layout " + to_text(layout)};
   }
   return fits;
 }

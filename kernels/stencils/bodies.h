@@ -206,11 +206,11 @@ KN_BODY V sine_or_cosine_double(const V& a) {
   // sin(r + low) = r + (r^3 P + low (1 - z / 2)); cos(r + low) = 1 - z / 2 + (z^2 Q - r low), the rounding of
   // 1 - z / 2 added back.
   const V cube = z * r;
-  const V p = polynomial(z, 0x1.1111111110b6cp-7, -0x1.a01a019e73325p-13, 0x1.71de3781495ffp-19,
-                         -0x1.ae5ff4f957b14p-26, 0x1.5e0333e3ccba1p-33);
+  const V p = polynomial(z, 0x1.1111111110b6cp-7, -0x1.a01a019e73325p-13, 0x1.71de3781495ffp-19, -0x1.ae5ff4f957b14p-26,
+                         0x1.5e0333e3ccba1p-33);
   const V sine = r - ((z * (0.5 * low - cube * p) - low) - cube * -0x1.5555555555555p-3);
-  const V q = polynomial(z, 0x1.5555555555555p-5, -0x1.6c16c16c16944p-10, 0x1.a01a019f4671dp-16,
-                         -0x1.27e4fa0d3726cp-22, 0x1.1eeb5de1e2b95p-29, -0x1.9075bb669682cp-37);
+  const V q = polynomial(z, 0x1.5555555555555p-5, -0x1.6c16c16c16944p-10, 0x1.a01a019f4671dp-16, -0x1.27e4fa0d3726cp-22,
+                         0x1.1eeb5de1e2b95p-29, -0x1.9075bb669682cp-37);
   const V half = 0.5 * z;
   const V leading = 1 - half;
   const V cosine = leading + (((1 - leading) - half) + (z * z * q - r * low));
@@ -218,8 +218,8 @@ KN_BODY V sine_or_cosine_double(const V& a) {
   return kShift == 0 ? select<V>(a == 0, a, result) : result;  // keeps -0.0
 }
 
-// float32 in its own lanes up to 400: |a| = n pi/2 + r + low, with pi/2 in four parts, so that n times each of the first
-// three is exact. Beyond in float64 lanes.
+// float32 in its own lanes up to 400: |a| = n pi/2 + r + low, with pi/2 in four parts, so that n times each of the
+// first three is exact. Beyond in float64 lanes.
 template <int kShift, typename V>
 KN_BODY V sine_or_cosine(const V& a) {
   if constexpr (!kIsSingle<V>) {
@@ -342,8 +342,8 @@ struct RandomWords {
   uint32_t word[4];
 };
 KN_BODY RandomWords random_words(uint64_t seed, uint64_t draw, uint64_t index) {
-  uint32_t counter[4] = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
-                         static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32)};
+  uint32_t counter[4] = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(draw),
+                         static_cast<uint32_t>(draw >> 32)};
   uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   for (int round = 0; round < 10; round++) {
     const uint64_t a = uint64_t{0xd2511f53} * counter[0], b = uint64_t{0xcd9e8d57} * counter[2];

@@ -1,6 +1,6 @@
 // One way to write arithmetic for a C++ scalar (gcc or clang: the reference) and for a clang vector of any length (the
-// stencils). Comparisons of vectors give integer lanes of all ones or zeros, of scalars bool; `&`, `|`, `^` and select()
-// work on both. Everything here is exact and calls nothing. Compile with -ffp-contract=off and -fwrapv.
+// stencils). Comparisons of vectors give integer lanes of all ones or zeros, of scalars bool; `&`, `|`, `^` and
+// select() work on both. Everything here is exact and calls nothing. Compile with -ffp-contract=off and -fwrapv.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -189,8 +189,8 @@ struct FloatFacts {
   static constexpr ElementOf<V> kInfinity = static_cast<ElementOf<V>>(__builtin_inf());
   static constexpr ElementOf<V> kNaN = static_cast<ElementOf<V>>(__builtin_nan(""));
   static constexpr ElementOf<V> kSmallestNormal = kSingle ? 0x1p-126 : 0x1p-1022;
-  static constexpr ElementOf<V> kIntegral = kSingle ? 0x1p23 : 0x1p52;      // from here on all values are whole
-  static constexpr ElementOf<V> kShifter = kSingle ? 0x1.8p23 : 0x1.8p52;   // x + kShifter rounds x to whole
+  static constexpr ElementOf<V> kIntegral = kSingle ? 0x1p23 : 0x1p52;     // from here on all values are whole
+  static constexpr ElementOf<V> kShifter = kSingle ? 0x1.8p23 : 0x1.8p52;  // x + kShifter rounds x to whole
 };
 
 template <typename V>

@@ -1,6 +1,6 @@
-// Argument reductions of bodies.h: an angle to quarter turns and a rest, and the exact remainder of a division. Each has
-// a short path that serves nearly every argument, and a loop over single lanes in integers for the others, entered only
-// if some lane needs it.
+// Argument reductions of bodies.h: an angle to quarter turns and a rest, and the exact remainder of a division. Each
+// has a short path that serves nearly every argument, and a loop over single lanes in integers for the others, entered
+// only if some lane needs it.
 #pragma once
 #include "kernels/stencils/lanes.h"
 

@@ -75,22 +75,15 @@ class Array {
 
  private:
   double read(const char* at) const {
-    switch (layout_->dtype) {
 #define KN_DTYPE(name, type, ...) \
-  case DType::k_##name:           \
-    return static_cast<double>(*reinterpret_cast<const type*>(at));
+  if (layout_->dtype == DType::k_##name) return static_cast<double>(*reinterpret_cast<const type*>(at));
 #include "kernels/dtypes.def"
-    }
     return 0;
   }
   void write(char* at, double value) {
-    switch (layout_->dtype) {
-#define KN_DTYPE(name, type, ...)                      \
-  case DType::k_##name:                                \
-    *reinterpret_cast<type*>(at) = static_cast<type>(value); \
-    return;
+#define KN_DTYPE(name, type, ...) \
+  if (layout_->dtype == DType::k_##name) *reinterpret_cast<type*>(at) = static_cast<type>(value);
 #include "kernels/dtypes.def"
-    }
   }
   Layout* layout_;
   std::vector<char> memory_;

@@ -82,16 +82,11 @@ TEST(Facts, contiguous_overlap_and_reach) {
     bool contiguous, overlaps;
     int64_t count, low, high;
   } cases[] = {
-      {make({}, {}), true, false, 1, 0, 1},
-      {make({4}, {1}), true, false, 4, 0, 4},
-      {make({2, 3}, {3, 1}), true, false, 6, 0, 6},
-      {make({3, 2}, {1, 3}), false, false, 6, 0, 6},
-      {make({1, 3}, {77, 1}), true, false, 3, 0, 3},
-      {make({3}, {-1}), false, false, 3, -2, 1},
-      {make({3, 4}, {0, 1}), false, true, 12, 0, 4},
-      {make({3, 4}, {2, 1}), false, true, 12, 0, 8},
-      {make({0, 4}, {4, 1}), true, false, 0, 0, 0},
-      {make({2, 2}, {8, -2}), false, false, 4, -2, 9},
+      {make({}, {}), true, false, 1, 0, 1},          {make({4}, {1}), true, false, 4, 0, 4},
+      {make({2, 3}, {3, 1}), true, false, 6, 0, 6},  {make({3, 2}, {1, 3}), false, false, 6, 0, 6},
+      {make({1, 3}, {77, 1}), true, false, 3, 0, 3}, {make({3}, {-1}), false, false, 3, -2, 1},
+      {make({3, 4}, {0, 1}), false, true, 12, 0, 4}, {make({3, 4}, {2, 1}), false, true, 12, 0, 8},
+      {make({0, 4}, {4, 1}), true, false, 0, 0, 0},  {make({2, 2}, {8, -2}), false, false, 4, -2, 9},
   };
   for (const Case& c : cases) {
     Layout* layout = intern_layout(DType::k_float32, c.shape);
@@ -168,8 +163,13 @@ TEST_F(Views, reshape_keeps_the_order_of_elements) {
 }
 
 TEST_F(Views, reshape_of_contiguous_is_contiguous) {
-  for (auto [from, to] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
-           {{6}, {1, 6}}, {{6}, {6, 1}}, {{2, 3}, {3, 2}}, {{4, 1, 3}, {2, 6}}, {{}, {1, 1}}, {{1, 1}, {}}, {{0}, {3, 0}}}) {
+  for (auto [from, to] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{{{6}, {1, 6}},
+                                                                                            {{6}, {6, 1}},
+                                                                                            {{2, 3}, {3, 2}},
+                                                                                            {{4, 1, 3}, {2, 6}},
+                                                                                            {{}, {1, 1}},
+                                                                                            {{1, 1}, {}},
+                                                                                            {{0}, {3, 0}}}) {
     Layout* source = intern_contiguous(DType::k_float32, from);
     Layout* target = intern_contiguous(DType::k_float32, to);
     Shape shape = shape_of(*source);

@@ -45,14 +45,14 @@ TEST(Promotion, numbers_and_scalars_do_not_widen_within_their_kind) {
     Operand a, b;
     DType result;
   } cases[] = {
-      {tensor(kI4), tensor(kI8), kI8},  {tensor(kI8), tensor(kF4), kF4},  {tensor(kF4), tensor(kF8), kF8},
-      {tensor(kB), tensor(kI4), kI4},   {tensor(kI4), number(kI8), kI4},  {tensor(kI4), number(kF8), kF4},
-      {tensor(kI8), number(kF8), kF4},  {tensor(kF4), number(kF8), kF4},  {tensor(kF8), number(kI8), kF8},
-      {tensor(kB), number(kI8), kI8},   {tensor(kB), number(kB), kB},     {tensor(kB), number(kF8), kF4},
-      {tensor(kI4), scalar(kI8), kI4},  {tensor(kF4), scalar(kF8), kF4},  {tensor(kI4), scalar(kF8), kF8},
-      {tensor(kB), scalar(kI4), kI4},   {scalar(kI4), scalar(kI8), kI8},  {scalar(kI4), number(kI8), kI4},
-      {scalar(kI4), number(kF8), kF4},  {scalar(kF8), number(kF8), kF8},  {number(kI8), number(kF8), kF4},
-      {number(kI8), number(kI8), kI8},  {scalar(kF4), tensor(kF8), kF8},  {scalar(kI8), tensor(kB), kI8},
+      {tensor(kI4), tensor(kI8), kI8}, {tensor(kI8), tensor(kF4), kF4}, {tensor(kF4), tensor(kF8), kF8},
+      {tensor(kB), tensor(kI4), kI4},  {tensor(kI4), number(kI8), kI4}, {tensor(kI4), number(kF8), kF4},
+      {tensor(kI8), number(kF8), kF4}, {tensor(kF4), number(kF8), kF4}, {tensor(kF8), number(kI8), kF8},
+      {tensor(kB), number(kI8), kI8},  {tensor(kB), number(kB), kB},    {tensor(kB), number(kF8), kF4},
+      {tensor(kI4), scalar(kI8), kI4}, {tensor(kF4), scalar(kF8), kF4}, {tensor(kI4), scalar(kF8), kF8},
+      {tensor(kB), scalar(kI4), kI4},  {scalar(kI4), scalar(kI8), kI8}, {scalar(kI4), number(kI8), kI4},
+      {scalar(kI4), number(kF8), kF4}, {scalar(kF8), number(kF8), kF8}, {number(kI8), number(kF8), kF4},
+      {number(kI8), number(kI8), kI8}, {scalar(kF4), tensor(kF8), kF8}, {scalar(kI8), tensor(kB), kI8},
   };
   for (const Case& c : cases) {
     const Operand forward[] = {c.a, c.b}, backward[] = {c.b, c.a};
@@ -137,8 +137,7 @@ TEST(Rules, reductions) {
             "amax of no elements: shape [0, 3] has size 0 where it is reduced");
   Attributes beyond;
   beyond.dims = 4;
-  EXPECT_EQ(infer_error(Op::k_sum, {ints}, beyond).text,
-            "sum: dimension 2 is out of range for shape [2, 3] of rank 2");
+  EXPECT_EQ(infer_error(Op::k_sum, {ints}, beyond).text, "sum: dimension 2 is out of range for shape [2, 3] of rank 2");
   last.dim = 2;
   EXPECT_EQ(infer_error(Op::k_argmax, {ints}, last).kind, ErrorKind::kIndex);
 }
@@ -147,9 +146,14 @@ TEST(Rules, products) {
   struct Case {
     std::vector<int64_t> a, b, result;
   } cases[] = {
-      {{3}, {3}, {}},           {{2, 3}, {3}, {2}},           {{3}, {3, 4}, {4}},
-      {{2, 3}, {3, 4}, {2, 4}}, {{5, 2, 3}, {3, 4}, {5, 2, 4}}, {{5, 1, 2, 3}, {7, 3, 4}, {5, 7, 2, 4}},
-      {{2, 0}, {0, 4}, {2, 4}}, {{3}, {5, 3, 4}, {5, 4}},
+      {{3}, {3}, {}},
+      {{2, 3}, {3}, {2}},
+      {{3}, {3, 4}, {4}},
+      {{2, 3}, {3, 4}, {2, 4}},
+      {{5, 2, 3}, {3, 4}, {5, 2, 4}},
+      {{5, 1, 2, 3}, {7, 3, 4}, {5, 7, 2, 4}},
+      {{2, 0}, {0, 4}, {2, 4}},
+      {{3}, {5, 3, 4}, {5, 4}},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(sizes_of(infer_fine(Op::k_matmul, {tensor(kF4, c.a), tensor(kF4, c.b)}).shape), c.result);

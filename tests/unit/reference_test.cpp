@@ -232,7 +232,8 @@ TEST(Edges, int32_division) { check_integers<int32_t>(); }
 TEST(Edges, int64_division) { check_integers<int64_t>(); }
 
 TEST(Edges, integer_division_by_zero_is_an_error) {
-  Array a = Array::of(DType::k_int32, std::vector<int32_t>{1, 2}), b = Array::of(DType::k_int32, std::vector<int32_t>{1, 0});
+  Array a = Array::of(DType::k_int32, std::vector<int32_t>{1, 2}),
+        b = Array::of(DType::k_int32, std::vector<int32_t>{1, 0});
   for (Op op : {Op::k_floor_divide, Op::k_remainder}) {
     Array out(DType::k_int32, std::vector<int64_t>{2});
     OpError error;
@@ -387,8 +388,7 @@ TEST(Creation, and_movement) {
   last.dim = -1;
   EXPECT_EQ(run(Op::k_cat, {a.operand(), none.operand(), b.operand()}, last).values(),
             (std::vector<double>{1, 3, 4, 2, 5, 6}));
-  EXPECT_EQ(run(Op::k_stack, {b.operand(), b.operand()}, last).values(),
-            (std::vector<double>{3, 3, 4, 4, 5, 5, 6, 6}));
+  EXPECT_EQ(run(Op::k_stack, {b.operand(), b.operand()}, last).values(), (std::vector<double>{3, 3, 4, 4, 5, 5, 6, 6}));
 }
 
 TEST(Errors, out_that_does_not_fit) {
