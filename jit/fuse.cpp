@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "jit/graph.h"
@@ -63,6 +64,7 @@ class Fuser {
     demand(last);
     steps_.insert(steps_.begin(), std::make_move_iterator(prologue_.begin()), std::make_move_iterator(prologue_.end()));
     plan_.steps = std::move(steps_);
+    hold_loaded();
     assign_owned();
   }
 
@@ -532,6 +534,54 @@ class Fuser {
 
   // ---- Owned objects --------------------------------------------------------------------------------------------------
 
+  // A step that replaces what a container holds may drop the last reference to something a guard loaded from it.
+  static bool may_drop(StepKind kind) {
+    switch (kind) {
+      case StepKind::k_list_set:
+      case StepKind::k_list_delete:
+      case StepKind::k_list_clear:
+      case StepKind::k_dict_set:
+      case StepKind::k_dict_delete:
+      case StepKind::k_attribute_set:
+      case StepKind::k_attribute_delete:
+      case StepKind::k_global_set:
+      case StepKind::k_cell_set:
+      case StepKind::k_run_call: return true;
+      default: return false;
+    }
+  }
+  void hold_loaded() {
+    auto first = std::find_if(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) { return may_drop(step.kind); });
+    if (first == plan_.steps.end()) return;
+    std::set<ValueId> loaded;
+    for (const Guard& guard : plan_.guards) {
+      switch (guard.kind) {  // slots and the function live as long as the call
+        case GuardKind::k_field:
+        case GuardKind::k_tuple_item:
+        case GuardKind::k_list_item:
+        case GuardKind::k_dict_value:
+        case GuardKind::k_instance_value:
+        case GuardKind::k_bound: loaded.insert(guard.dst); break;
+        default: break;
+      }
+    }
+    std::set<ValueId> used;
+    auto use = [&](const std::vector<ValueId>& values) {
+      for (ValueId value : values)
+        if (loaded.count(value) != 0) used.insert(value);
+    };
+    for (auto step = first; step != plan_.steps.end(); ++step) use(step_values(*step));
+    std::vector<ValueId> last;
+    if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &last);
+    use(last);
+    std::vector<Step> holds;
+    for (ValueId value : used) {
+      holds.push_back(make_step(StepKind::k_hold));
+      holds.back().a = value;
+    }
+    plan_.steps.insert(first, holds.begin(), holds.end());
+  }
+
   static bool makes_object(StepKind kind) {
     switch (kind) {
       case StepKind::k_tensor_new:
@@ -562,6 +612,7 @@ class Fuser {
         plan_.exits[step.on_fail].owned = owned;
       }
       if (makes_object(step.kind) && step.dst != kNoValue) owned.push_back(step.dst);
+      if (step.kind == StepKind::k_hold) owned.push_back(step.a);
     }
     if (plan_.final_exit == kNoExit) return;
     if (seen.count(plan_.final_exit) != 0) {

@@ -108,6 +108,9 @@ void GlueEmitter::emit_step(const Step& step) {
       e_.compare(at(Reg::kTemp0, object_facts().type_offset), code_->bindings[static_cast<size_t>(step.constant)]);
       return e_.jump_if(Condition::kNotEqual, fail(step));
     case StepKind::k_drop: return release_value(step.a);
+    case StepKind::k_hold:
+      e_.load(Reg::kTemp0, value_at(step.a));
+      return e_.add(at(Reg::kTemp0, object_facts().references_offset), 1);
     default: return call_step_helper(step);
   }
 }
