@@ -118,12 +118,9 @@ Flow Tracer::return_value(Value* value) {
   }
   ReturnRule rule = frame().rule;
   bool answers_now = frame().answers_now;
-  if (rule == ReturnRule::kDiscard && !answers_now && frame().bytecode->code != nullptr) {
-    // __init__ must return None.
+  if (rule == ReturnRule::kInit) {
     Value* result = force(value);
-    Ref init(PyUnicode_InternFromString("__init__"));
-    if (frame().bytecode->code->co_name == init.get() && !(result->is_constant() && result->object == Py_None))
-      return stop(BreakReason::k_raises, "__init__ returns a value");
+    if (!result->is_constant() || result->object != Py_None) return stop(BreakReason::k_raises, "__init__ returns a value");
   }
   frames_.pop_back();
   if (answers_now) returned_ = force(value);

@@ -391,7 +391,7 @@ Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObje
   Value* function = wrap_bound(in_class, std::string(type->tp_name) + ".__init__");
   arguments.insert(arguments.begin(), instance);
   frame().stack.push_back(instance);
-  return inline_call(function, std::move(arguments), names, ReturnRule::kDiscard);
+  return inline_call(function, std::move(arguments), names, ReturnRule::kInit);
 }
 
 }  // namespace kintsugi

@@ -74,7 +74,8 @@ struct Recipe {
 // What the result of a callee that is continued on its own becomes for its caller (see FrameState).
 enum class ReturnRule : uint8_t {
   kPush,       // the value
-  kDiscard,    // nothing: what the instruction leaves is on the stack already (the instance of __init__, a setter)
+  kDiscard,    // nothing: what the instruction leaves is on the stack already (a setter)
+  kInit,       // the same for __init__, which must answer None
   kTruth,      // bool(value): __bool__, __contains__
   kNotTruth,   // the opposite: not in
 };

@@ -149,7 +149,10 @@ static bool is_effect(StepKind kind) {
 }
 
 Step& Tracer::record(StepKind kind) {
-  if (call_now_depth_ > 0 && is_effect(kind)) restart_without_this_call();
+  if (is_effect(kind)) {
+    if (call_now_depth_ > 0) restart_without_this_call();
+    changed_ = true;
+  }
   Record record;
   record.step.kind = kind;
   trace_.records.push_back(std::move(record));
@@ -354,6 +357,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   size_t visible = visible_frames(*this);
   bool inside = call_now_depth_ > 0;
   if (inside && kind == ExitKind::kRaise) kind = ExitKind::kStep;
+  if (changed_ && kind == ExitKind::kStep) break_from_the_start(BreakReason::k_instruction, "an iterator that was advanced before");
   exit.kind = kind;
   for (size_t i = 0; i < visible; ++i) {
     TraceFrame& frame = frames_[i];
@@ -417,8 +421,16 @@ void Tracer::restart_without(PyObject* code, int32_t offset) {
   throw Restart{};
 }
 
+// Abandon: the present instruction is a break before it does anything.
+void Tracer::break_from_the_start(BreakReason reason, std::string context) {
+  TraceFrame& frame = call_now_depth_ > 0 ? frames_[call_now_frames_ - 1] : this->frame();
+  input_.memory->not_followed[{frame.bytecode->code, frame.at}] = {reason, std::move(context)};
+  throw Restart{};
+}
+
 void Tracer::changing(Value* value) {
   if (call_now_depth_ > 0 && value->serial <= call_now_serial_) restart_without_this_call();
+  if (value->serial <= instruction_serial_) changed_ = true;
 }
 
 void Tracer::restart_without_this_call() {
@@ -441,6 +453,16 @@ void Tracer::finish(ExitId exit) {
 
 // ---- The loop ---------------------------------------------------------------------------------------------------------
 
+Flow Tracer::step_or_break(const Instruction& instruction) {
+  if (input_.policy.break_everywhere) return stop(BreakReason::k_everywhere);
+  const auto& known = input_.memory->not_followed;
+  if (!known.empty()) {
+    auto found = known.find({frame().bytecode->code, frame().at});
+    if (found != known.end()) return stop(found->second.first, found->second.second);
+  }
+  return step(instruction);
+}
+
 // Follows instructions until the frames above `floor` have returned or the trace has ended.
 Flow Tracer::run_loop(size_t floor) {
   while (frames_.size() > floor && !ended_) {
@@ -456,13 +478,18 @@ Flow Tracer::run_loop(size_t floor) {
       finish(exit_here(ExitKind::kNext));
       return Flow::kEnd;
     }
-    Flow flow = input_.policy.break_everywhere ? stop(BreakReason::k_everywhere) : step(instruction);
+    if (call_now_depth_ == 0) {
+      changed_ = false;
+      instruction_serial_ = static_cast<int32_t>(arena_.size());
+    }
+    Flow flow = step_or_break(instruction);
     if (flow == Flow::kBreak) {
       if (call_now_depth_ > 0) {  // a builtin's callback cannot be continued: the builtin's call is the break
         TraceFrame& caller = frames_[call_now_frames_ - 1];
         restart_without(reinterpret_cast<PyObject*>(caller.bytecode->code), caller.at);
       }
       TraceFrame& broken = frame();
+      if (changed_) break_from_the_start(reason_, context_);
       broken.stack = broken.before;
       ExitId exit = exit_here(ExitKind::kStep);
       BreakRecord record;

@@ -2,6 +2,7 @@
 // answers a plan. It changes no object and runs no user code; giving up at any point is free. Called by runtime/entry.cpp
 // with the interpreter's lock held and the collector held off.
 #pragma once
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +30,8 @@ struct TracePolicy {
 struct EntryMemory {
   std::set<std::string> dynamic;                       // sources whose value differed: numbers and sizes become inputs
   std::set<std::pair<void*, int>> not_inlined;         // (code object, offset) of calls that could not be continued inside
+  // Instructions that had changed something when they turned out a break: they are one from the start.
+  std::map<std::pair<void*, int>, std::pair<BreakReason, std::string>> not_followed;
 };
 
 enum class Hold : uint8_t { kNone, kStrong, kWeak, kLayout };  // how a segment holds a binding

@@ -72,6 +72,8 @@ class Tracer {
   Flow stop(BreakReason reason, std::string context = {});
   [[noreturn]] void restart_without(PyObject* code, int32_t offset);  // abandon: that call is not followed inside
   void restart_without_this_call();      // the call that the innermost frame came from
+  [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
+  Flow step_or_break(const Instruction& instruction);
   void check_word(Value* number, int64_t expected, ExitId on_fail);
 
   // ---- wrap.cpp: objects reached from the entry become values; guards say so
@@ -198,7 +200,13 @@ class Tracer {
   PyObject* called_ = nullptr;                      // the callable whose row tensor_call follows
   Value* returned_ = nullptr;                       // what call_now's callee answered
   bool ended_ = false;
+  // A break and a side exit perform the present instruction once more, so it must not have changed anything: no effect
+  // recorded, no value that is older than it moved on. Of a builtin's callbacks the builtin's call is the instruction.
+  bool changed_ = false;
+  int32_t instruction_serial_ = 0;
 };
+
+bool is_nan(PyObject* object);
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};

@@ -175,6 +175,11 @@ Onward pass_back_edge(Run& run, int offset) {
 bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen) {
   Ref result(result_stolen);
   if (rule == ReturnRule::kDiscard) return true;
+  if (rule == ReturnRule::kInit) {  // Objects/typeobject.c, slot_tp_init
+    if (result.get() == Py_None) return true;
+    PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result.get())->tp_name);
+    return false;
+  }
   if (rule != ReturnRule::kPush) {
     int truth = PyObject_IsTrue(result.get());
     if (truth < 0) return false;
