@@ -100,7 +100,7 @@ static bool index_of(Value* key, int64_t size, int64_t* index) {
 
 bool Tracer::key_of(Value* key, PyObject** out) {
   if (key->kind == ValueKind::kInt || key->kind == ValueKind::kFloat || key->kind == ValueKind::kBool) return false;
-  if (fold(key, out)) return true;
+  if (fold(key, out)) return !is_nan(*out);  // a NaN is found by identity
   // Classes, functions and modules hash by identity.
   if (key->is_constant() && (PyType_Check(key->object) || PyModule_Check(key->object)) &&
       Py_TYPE(key->object)->tp_hash == PyBaseObject_Type.tp_hash) {
@@ -144,6 +144,13 @@ static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
   return true;
 }
 
+// The equal str that the dict itself has: native guards compare the object. A str made at run time is not interned.
+static PyObject* key_as_stored(PyObject* dict, PyObject* key) {
+  if (!PyUnicode_CheckExact(key)) return key;
+  Py_ssize_t index = index_of_key(keys_of(dict), key);
+  return index < 0 ? key : key_at(keys_of(dict), index);
+}
+
 Value* Tracer::dict_get(Value* dict, PyObject* key) {
   if (auto* entry = find_entry(dict, key)) {
     if (entry->second != nullptr || dict->is_virtual() || !dict->complete) {
@@ -166,7 +173,7 @@ Value* Tracer::dict_get(Value* dict, PyObject* key) {
   if (source_text(dict).find("__globals__") != std::string::npos) text = "global " + name;
   if (source_text(dict) == "builtins") text = "builtin " + name;
   if (source_text(dict).rfind("module ", 0) == 0) text = source_text(dict).substr(7) + "." + name;
-  ConstantId constant = constant_id(key, Hold::kStrong);
+  ConstantId constant = constant_id(key_as_stored(dict->object, key), Hold::kStrong);
   Guard& guard = this->guard(found != nullptr ? GuardKind::k_dict_value : GuardKind::k_dict_lacks, source(text));
   guard.a = dict->id;
   guard.constant = constant;
@@ -283,6 +290,8 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
     case ValueKind::kDict: {
       PyObject* object;
       if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
+      if (container->iterated && dict_get(container, object) == nullptr)
+        return stop(BreakReason::k_container, "a new key while the dict is iterated");
       changing(container);
       if (container->is_real()) {
         ValueId held = object_of(value), key_id = object_of(constant(object));
@@ -333,19 +342,35 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
 }
 
 Flow Tracer::delete_item(Value* container, Value* key) {
-  PyObject* object;
-  if (container->kind == ValueKind::kDict && container->is_virtual() && key_of(key, &object)) {
-    auto* entry = find_entry(container, object);
-    if (entry == nullptr) return stop(BreakReason::k_raises, "KeyError");
+  std::vector<Value*>* items;
+  if (container->kind == ValueKind::kDict) {
+    PyObject* object;
+    if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
+    if (dict_get(container, object) == nullptr) return stop(BreakReason::k_raises, "KeyError");
     changing(container);
-    container->entries.erase(container->entries.begin() + (entry - container->entries.data()));
+    if (container->is_real()) {
+      ValueId key_id = object_of(constant(object));
+      ExitId exit = exit_here(ExitKind::kRaise);
+      Step& step = record(StepKind::k_dict_delete);
+      step.a = container->id;
+      step.b = key_id;
+      step.on_fail = exit;
+      mutate(container);
+    }
+    auto* entry = find_entry(container, object);
+    if (container->complete) container->entries.erase(container->entries.begin() + (entry - container->entries.data()));
+    else entry->second = nullptr;
     return Flow::kGo;
   }
-  int64_t index;
-  if (container->kind == ValueKind::kList && container->is_virtual() && index_of(key, static_cast<int64_t>(container->items.size()), &index)) {
-    changing(container);
-    container->items.erase(container->items.begin() + index);
-    return Flow::kGo;
+  if (container->kind == ValueKind::kList && list_items(container, &items)) {
+    int64_t index;
+    if (key->is_number()) key = specialise(key);
+    if (!key->is_constant() || !PyLong_Check(key->object)) return stop(BreakReason::k_container, "item deletion");
+    if (!index_of(key, static_cast<int64_t>(items->size()), &index)) return stop(BreakReason::k_raises, "index");
+    Ref pop(PyUnicode_InternFromString("pop"));
+    std::vector<Value*> arguments{key};
+    Value* ignored = nullptr;
+    return container_method(container, pop.get(), arguments, nullptr, &ignored);
   }
   return stop(BreakReason::k_container, "item deletion");
 }
@@ -369,6 +394,7 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
   if ((container->kind == ValueKind::kTuple || container->kind == ValueKind::kList) && list_items(container, &items)) {
     for (size_t i = 0; i < container->items.size(); ++i) {
       Value* each = item_at(container, i);
+      if (item->is_constant() && is_nan(item->object)) return stop(BreakReason::k_container, "in, with NaN");
       if (each == item && !item->is_number()) return answer(true);
       if (each->kind == ValueKind::kTensor || item->kind == ValueKind::kTensor) return stop(BreakReason::k_container, "in, with tensors");
       Value* equal = nullptr;
@@ -404,6 +430,7 @@ Value* Tracer::iterate(Value* value) {
     Value* iterator = make(ValueKind::kIterator);
     iterator->iterator = value->iterator;
     iterator->items = value->items;
+    value->items[0]->iterated = true;
     return dict_complete(value->items[0]) ? iterator : nullptr;
   }
   Value* iterator = make(ValueKind::kIterator);
@@ -411,6 +438,7 @@ Value* Tracer::iterate(Value* value) {
     if (!dict_complete(value)) return nullptr;
     iterator->iterator = IteratorKind::kDictKeys;
     iterator->items = {value};
+    value->iterated = true;
     return iterator;
   }
   if (value->is_constant() && PyRange_Check(value->object)) {
@@ -709,7 +737,7 @@ static Flow dict_method(Tracer& t, Value* self, const std::string& name, std::ve
     *out = given == 2 ? arguments[1] : t.none();
     return t.set_item(self, t.force(arguments[0]), *out);
   }
-  if (name == "pop" && keyed && given <= 2 && !self->is_real()) {
+  if (name == "pop" && keyed && given <= 2) {
     *out = t.dict_get(self, key);
     if (*out == nullptr) {
       if (given == 1) return t.stop(BreakReason::k_raises, "KeyError");
@@ -736,9 +764,18 @@ static Flow dict_method(Tracer& t, Value* self, const std::string& name, std::ve
 
 Flow Tracer::container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names, Value** out) {
   std::string text = PyUnicode_AsUTF8(name);
-  if (names != nullptr) return stop(BreakReason::k_container, text + " with keywords");
   self = force(self);
   for (Value*& argument : arguments) argument = force(argument);
+  if (names != nullptr) {
+    if (self->kind != ValueKind::kDict || text != "update") return stop(BreakReason::k_container, text + " with keywords");
+    size_t positional = arguments.size() - PyTuple_GET_SIZE(names);
+    Value* more = make(ValueKind::kDict);
+    for (size_t k = positional; k < arguments.size(); ++k) dict_put(more, PyTuple_GET_ITEM(names, k - positional), arguments[k]);
+    arguments.resize(positional);
+    if (positional > 0)
+      if (Flow flow = dict_method(*this, self, text, arguments, out); flow != Flow::kGo) return flow;
+    arguments = {more};
+  }
   if (self->kind == ValueKind::kList) return list_method(*this, self, text, arguments, out);
   if (self->kind == ValueKind::kDict) return dict_method(*this, self, text, arguments, out);
   return stop(BreakReason::k_container, text);

@@ -10,13 +10,15 @@
 
 namespace kintsugi {
 
+bool is_nan(PyObject* object) { return PyFloat_CheckExact(object) && std::isnan(PyFloat_AS_DOUBLE(object)); }
+
 // An immutable object whose operators run no user code and depend on its value alone.
 bool Tracer::fold(Value* value, PyObject** object) {
   if (value->kind == ValueKind::kTuple && value->is_virtual() && value->type == nullptr) {
     Ref tuple(PyTuple_New(value->items.size()));
     for (size_t i = 0; i < value->items.size(); ++i) {
       PyObject* part;
-      if (!fold(force(value->items[i]), &part)) return false;
+      if (!fold(force(value->items[i]), &part) || is_nan(part)) return false;  // a NaN in a tuple is compared by identity
       PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(part));
     }
     keep(tuple.get());
@@ -378,23 +380,28 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
       return stop(BreakReason::k_instruction, "comparing functions");
     return answer(same == (operation == Py_EQ));
   }
-  bool sequences = (left->kind == ValueKind::kList && right->kind == ValueKind::kList) ||
-                   (left->kind == ValueKind::kTuple && right->kind == ValueKind::kTuple);
-  if (equality && sequences) {
+  auto is_tuple = [](Value* v) { return v->kind == ValueKind::kTuple || (v->is_constant() && PyTuple_CheckExact(v->object)); };
+  bool sequences = (left->kind == ValueKind::kList && right->kind == ValueKind::kList) || (is_tuple(left) && is_tuple(right));
+  if (sequences) {
     std::vector<Value*>*x, *y;
     if (!list_items(left, &x) || !list_items(right, &y)) return stop(BreakReason::k_container, "comparison");
-    if (x->size() != y->size()) return answer(operation == Py_NE);
-    for (size_t i = 0; i < x->size(); ++i) {
+    if (equality && x->size() != y->size()) return answer(operation == Py_NE);
+    for (size_t i = 0; i < std::min(x->size(), y->size()); ++i) {
       Value *p = item_at(left, i), *q = item_at(right, i), *same = nullptr;
+      if (p->is_constant() && is_nan(p->object)) return stop(BreakReason::k_container, "comparing containers of NaN");
       if (p == q && !p->is_number()) continue;
       bool known, truth_of;
-      if (p->kind == ValueKind::kTensor || q->kind == ValueKind::kTensor || p->is_number() || q->is_number())
-        return stop(BreakReason::k_container, "comparing containers of tensors or dynamic numbers");
+      if (p->kind == ValueKind::kTensor || q->kind == ValueKind::kTensor)
+        return stop(BreakReason::k_container, "comparing containers of tensors");
       if (Flow flow = compare(Py_EQ, p, q, &same); flow != Flow::kGo) return flow;
-      if (!truth(same, &known, &truth_of) || !known) return stop(BreakReason::k_container, "comparison");
-      if (!truth_of) return answer(operation == Py_NE);
+      if (!truth(same, &known, &truth_of)) return stop(BreakReason::k_container, "comparison");
+      if (!known) specialise(same);
+      if (truth_of) continue;
+      if (equality) return answer(operation == Py_NE);
+      return compare(operation, p, q, out);  // the first items that differ decide
     }
-    return answer(operation == Py_EQ);
+    if (equality) return answer(operation == Py_EQ);
+    return compare(operation, int_constant(static_cast<int64_t>(x->size())), int_constant(static_cast<int64_t>(y->size())), out);
   }
   static const char* const kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&

@@ -208,6 +208,8 @@ class Tracer {
 
 bool is_nan(PyObject* object);
 
+bool is_nan(PyObject* object);
+
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};
 

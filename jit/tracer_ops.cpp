@@ -112,18 +112,32 @@ static Flow branch_none(Tracer& t, bool jump_if_none, int32_t target) {
   return t.jump_to(target, target <= now.at);
 }
 
+// Atoms other than singletons: two equal ones may be one object or two.
+static bool known_by_value(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
+         type == &PyComplex_Type || type == &PyTuple_Type || type == &PyFrozenSet_Type || type == &PyRange_Type ||
+         type == &PySlice_Type;
+}
+
 static Flow is_op(Tracer& t, bool invert) {
   TraceFrame& now = t.frame();
   Value* right = t.force(pop(now));
   Value* left = t.force(pop(now));
   bool answer = left == right;
-  if (!answer && (left->is_number() || right->is_number())) {
+  if (left->is_number() || right->is_number()) {
     bool other_is_number_like = left->is_number() && right->is_number();
     Value* constant = left->is_constant() ? left : right;
-    if (other_is_number_like || (constant->is_constant() && (PyLong_Check(constant->object) || PyFloat_Check(constant->object))))
+    if (other_is_number_like || (constant->is_constant() && known_by_value(constant->object)))
       return t.stop(BreakReason::k_instruction, "identity of numbers");
+    answer = false;
+  } else if (left->is_constant() && right->is_constant()) {
+    // Guards say what such objects are worth, not which ones they are.
+    bool alike = known_by_value(left->object) && Py_TYPE(left->object) == Py_TYPE(right->object);
+    if (alike && (answer || PyObject_RichCompareBool(left->object, right->object, Py_EQ) != 0))
+      return t.stop(BreakReason::k_instruction, "identity of equal values");
+    answer = left->object == right->object;
   }
-  if (!answer && left->is_constant() && right->is_constant()) answer = left->object == right->object;
   if (!answer && left->is_real() && right->is_real() && left->source >= 0 && right->source >= 0 &&
       left->kind == right->kind) {
     Guard& check = t.guard(GuardKind::k_distinct, left->source);
@@ -190,6 +204,22 @@ static Flow unpack_ex(Tracer& t, int argument) {
   return Flow::kGo;
 }
 
+// Where a function's builtins are; null: not in a dict. A function made in the trace finds them as MAKE_FUNCTION does.
+static Value* builtins_dict(Tracer& t, TraceFrame& now) {
+  if (now.function->object != nullptr) {
+    PyObject* builtins = builtins_of(reinterpret_cast<PyFunctionObject*>(now.function->object));
+    if (builtins == nullptr || !PyDict_CheckExact(builtins)) return nullptr;
+    return t.load_field(now.function, offsetof(PyFunctionObject, func_builtins), builtins, "builtins");
+  }
+  Ref name(PyUnicode_InternFromString("__builtins__"));
+  Value* builtins = t.dict_get(now.globals, name.get());
+  if (builtins == nullptr) return nullptr;
+  builtins = t.force(builtins);
+  if (builtins->is_constant() && PyModule_CheckExact(builtins->object))
+    return t.wrap_bound(PyModule_GetDict(builtins->object), "builtins");
+  return builtins;
+}
+
 static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
   TraceFrame& now = t.frame();
   if (now.globals == nullptr) {
@@ -199,10 +229,8 @@ static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
   if (now.globals->kind != ValueKind::kDict) return t.stop(BreakReason::k_instruction, "globals are not a dict");
   Value* value = t.dict_get(now.globals, name);
   if (value == nullptr) {
-    if (!now.function->object) return t.stop(BreakReason::k_unbound, "a builtin in a function made in the trace");
-    PyObject* builtins = builtins_of(reinterpret_cast<PyFunctionObject*>(now.function->object));
-    if (builtins == nullptr || !PyDict_CheckExact(builtins)) return t.stop(BreakReason::k_instruction, "builtins are not a dict");
-    Value* dict = t.load_field(now.function, offsetof(PyFunctionObject, func_builtins), builtins, "builtins");
+    Value* dict = builtins_dict(t, now);
+    if (dict == nullptr || dict->kind != ValueKind::kDict) return t.stop(BreakReason::k_instruction, "builtins are not a dict");
     value = t.dict_get(dict, name);
     if (value == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
   }
@@ -223,6 +251,7 @@ static Flow make_function(Tracer& t, int flags) {
   t.complete_function(now.function);
   if (now.globals == nullptr) now.globals = t.force(now.function->globals);
   function->globals = now.globals;
+  function->maker = now.function;
   now.stack.push_back(function);
   return Flow::kGo;
 }
