@@ -347,6 +347,7 @@ Flow Tracer::delete_item(Value* container, Value* key) {
     PyObject* object;
     if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
     if (dict_get(container, object) == nullptr) return stop(BreakReason::k_raises, "KeyError");
+    if (container->iterated) return stop(BreakReason::k_container, "a key less while the dict is iterated");
     changing(container);
     if (container->is_real()) {
       ValueId key_id = object_of(constant(object));

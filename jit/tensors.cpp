@@ -419,7 +419,14 @@ Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   PyObject* b = stand_in(key, &has_words);
   ParsedCall call;
   if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call)) return stop(BreakReason::k_tensor_call, "index");
-  return tensor_meaning(call, tensor_slot("__getitem__"), {tensor, key}, nullptr, has_words, out);
+  Flow flow = tensor_meaning(call, tensor_slot("__getitem__"), {tensor, key}, nullptr, has_words, out);
+  if (flow != Flow::kGo || !has_words || tensor->dynamic) return flow;
+  // A dimension picked by a word is gone whichever element it picks; only slices make sizes of words.
+  bool in_slices = key->kind == ValueKind::kSlice;
+  if (key->kind == ValueKind::kTuple)
+    for (Value* part : key->items) in_slices = in_slices || force(part)->kind == ValueKind::kSlice;
+  (*out)->dynamic = in_slices;
+  return flow;
 }
 
 Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
