@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "jit/graph.h"
 
@@ -72,6 +73,8 @@ class Fuser {
   // ---- Uses -----------------------------------------------------------------------------------------------------------
 
   void recipe_values(RecipeId id, std::vector<ValueId>* out) {
+    visited_.resize(plan_.recipes.size(), 0);
+    if (std::exchange(visited_[id], visit_) == visit_) return;  // shared, or part of itself
     const Recipe& recipe = plan_.recipes[id];
     bool holds_value = recipe.kind == RecipeKind::kValue || recipe.kind == RecipeKind::kBoxInt ||
                        recipe.kind == RecipeKind::kBoxFloat || recipe.kind == RecipeKind::kBoxBool;
@@ -80,6 +83,7 @@ class Fuser {
   }
   void exit_values(ExitId id, std::vector<ValueId>* out) {
     const Exit& exit = plan_.exits[id];
+    ++visit_;
     if (exit.result >= 0) recipe_values(exit.result, out);
     for (const FrameState& frame : exit.frames) {
       if (frame.function >= 0) recipe_values(frame.function, out);
@@ -91,6 +95,7 @@ class Fuser {
     for (ValueId v : {step.a, step.b, step.c})
       if (v != kNoValue) out.push_back(v);
     out.insert(out.end(), step.list.begin(), step.list.end());
+    ++visit_;
     if (step.kind == StepKind::k_build) recipe_values(step.index, &out);
     if (step.on_fail != kNoExit) exit_values(step.on_fail, &out);
     return out;
@@ -626,6 +631,8 @@ class Fuser {
   Plan& plan_;
   bool fuse_;
   int now_ = 0;
+  std::vector<int> visited_;   // by recipe: the visit that came by last
+  int visit_ = 0;
   std::vector<Step> prologue_, steps_;
   std::vector<int> pending_;
   std::unordered_map<ValueId, int> producer_, last_use_, object_use_;

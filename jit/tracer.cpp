@@ -171,6 +171,7 @@ RecipeId Tracer::recipe_of(Value* value) {
   if (value->forwarded != nullptr) value = value->forwarded;
   auto found = recipes_.find(value);
   if (found != recipes_.end()) return found->second;
+  RecipeId id = recipes_[value] = add_recipe({});  // known before its parts are: it may be one of them
   Recipe recipe;
   auto part = [&](Value* v) { recipe.parts.push_back(recipe_of(v)); };
   auto constant_part = [&](PyObject* object) { recipe.parts.push_back(recipe_of(constant(object))); };
@@ -298,13 +299,14 @@ RecipeId Tracer::recipe_of(Value* value) {
       default: throw Restart{};
     }
   }
-  RecipeId id = add_recipe(std::move(recipe));
-  recipes_[value] = id;
+  plan().recipes[static_cast<size_t>(id)] = std::move(recipe);
   return id;
 }
 
-// Objects inside first, each with a step of its own: they may be changed later through another name.
+// Objects inside first, each with a step of its own: they may be changed later through another name. Objects that hold
+// themselves only an exit builds.
 void Tracer::build_parts(Value* value) {
+  if (!building_.insert(value).second) break_from_the_start(BreakReason::k_container, "an object that holds itself");
   auto build = [&](Value* part) {
     if (part == nullptr) return;
     if (part->forwarded != nullptr) part = part->forwarded;
@@ -317,6 +319,7 @@ void Tracer::build_parts(Value* value) {
   for (Value* part : value->items) build(part);
   for (auto& [key, part] : value->entries) build(part);
   for (Value* part : {value->closure, value->defaults, value->keyword_defaults}) build(part);
+  building_.erase(value);
 }
 
 ValueId Tracer::object_of(Value* value) {

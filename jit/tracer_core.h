@@ -4,6 +4,7 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -183,6 +184,7 @@ class Tracer {
   std::unordered_map<std::string, ConstantId> text_ids_;
   std::map<std::string, int32_t> source_ids_;
   std::unordered_map<Value*, RecipeId> recipes_;    // within one exit
+  std::set<Value*> building_;                       // see build_parts
   std::vector<Ref> kept_;
   std::vector<Layout*> layouts_;
   std::vector<ValueId> owned_;                      // objects made so far, in order
@@ -205,8 +207,6 @@ class Tracer {
   bool changed_ = false;
   int32_t instruction_serial_ = 0;
 };
-
-bool is_nan(PyObject* object);
 
 bool is_nan(PyObject* object);
 
