@@ -223,6 +223,11 @@ PyObject* manual_seed(const Arguments& arguments) {
   Py_RETURN_NONE;
 }
 
+// (buffers, layouts) alive, for tests that look for leaks.
+PyObject* count_live(const Arguments&) {
+  return Py_BuildValue("(Ln)", static_cast<long long>(live_buffers()), static_cast<Py_ssize_t>(live_layouts()));
+}
+
 PyObject* check_tensor(const Arguments& arguments) { return PyBool_FromLong(is_tensor(arguments.values[0])); }
 
 constexpr CallKind kOp = CallKind::kOp, kOther = CallKind::kOther;
@@ -251,6 +256,7 @@ const FunctionRow kFunctions[] = {
     {"from_numpy", "array", kOther, nullptr, from_numpy, "A tensor over the memory of a NumPy array."},
     {"from_dlpack", "source", kOther, nullptr, from_dlpack, "A tensor over memory offered through DLPack."},
     {"is_tensor", "object", kOther, nullptr, check_tensor, "Whether it is a Tensor."},
+    {"_live", "", kOther, nullptr, count_live, "Buffers and layouts alive."},
     {"_rebuild_tensor", "dtype, sizes, data", kOther, nullptr, rebuild_tensor, "For pickle."},
 };
 

@@ -70,12 +70,27 @@ def test_references_are_balanced():
         kt.stack([x, x]).shape, kt.cat((x, x)).dtype, repr(x), kt.tensor([[1, 2], [3, 4]])
 
     use()
+    gc.collect()
+    live = kt._runtime._live()
     objects = (x, key, value, kt.float32, x.device, kt.Size)
     before = [sys.getrefcount(o) for o in objects]
     for _ in range(200):
         use()
     after = [sys.getrefcount(o) for o in objects]
     assert before == after
+    gc.collect()
+    assert kt._runtime._live() == live
+
+
+def test_many_layouts():
+    before = kt._runtime._live()
+    for n in range(1, 3000):
+        x = kt.zeros(n)
+        (x[n // 2:] * 2).sum(), x.reshape(1, n).T + 1
+    _, layouts = kt._runtime._live()
+    del x
+    assert kt._runtime._live()[0] == before[0]
+    assert layouts - before[1] < 2000  # what the tables of recent layouts hold
 
 
 def test_copies():

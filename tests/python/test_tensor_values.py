@@ -207,7 +207,8 @@ def test_numbers(dtype, number):
 
 def test_number_functions_need_a_tensor():
     for call in (lambda: kt.sqrt(2.0), lambda: kt.add(1, 2), lambda: kt.sin('x'), lambda: kt.ones(2) + 'x',
-                 lambda: kt.ones(2) + None, lambda: [1] + kt.ones(2), lambda: kt.ones(2) + np.ones(2), lambda: np.ones(2) + kt.ones(2)):
+                 lambda: kt.ones(2) + None, lambda: [1] + kt.ones(2),
+                 lambda: kt.ones(2) + np.ones(2), lambda: np.ones(2) + kt.ones(2)):
         with pytest.raises(TypeError):
             call()
 

@@ -7,7 +7,8 @@ import pytest
 
 KEYS = [
     0, -1, slice(None), slice(1, 3), slice(None, None, 2), slice(5, 1), slice(-2, None), slice(100), None, ..., (),
-    (0, 1), (1, 2, 3), (slice(None), 1), (..., 2), (0, ..., 1), (None, 0), (slice(1, None), None, slice(None, 2)), (..., None),
+    (0, 1), (1, 2, 3), (slice(None), 1), (..., 2), (0, ..., 1), (None, 0), (..., None),
+    (slice(1, None), None, slice(None, 2)),
     (1, None, ..., slice(0, 4, 3)), np.int64(1), (np.int32(0), slice(None)),
 ]
 
