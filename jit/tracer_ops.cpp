@@ -30,6 +30,15 @@ Flow Tracer::jump_to(int32_t target, bool backward) {
   return Flow::kEnd;
 }
 
+static bool is_bool(Value* value) { return value->is_constant() && PyBool_Check(value->object); }
+
+bool is_length_answer(const Value* value) {
+  if (!value->is_constant() || !PyLong_CheckExact(value->object)) return false;
+  Py_ssize_t number = PyLong_AsSsize_t(value->object);
+  PyErr_Clear();
+  return number >= 0;
+}
+
 // False when the truth of value cannot be followed. A word leaves *known false and its hint in *answer.
 bool Tracer::truth(Value* value, bool* known, bool* answer) {
   *known = true;
@@ -68,7 +77,8 @@ bool Tracer::truth(Value* value, bool* known, bool* answer) {
         if (method == nullptr) continue;
         Value* result = nullptr;
         if (method->kind != ValueKind::kFunction || call_now(method, {value}, &result) != Flow::kGo) return false;
-        if (!result->is_constant() && !result->is_number()) return false;
+        bool is_length = name[2] == 'l';  // Python wants a bool of __bool__, and of __len__ a number that len() accepts
+        if (is_length ? !is_length_answer(result) : result->kind != ValueKind::kBool && !is_bool(result)) return false;
         return truth(result, known, answer);
       }
       *answer = true;
@@ -251,7 +261,6 @@ static Flow make_function(Tracer& t, int flags) {
   t.complete_function(now.function);
   if (now.globals == nullptr) now.globals = t.force(now.function->globals);
   function->globals = now.globals;
-  function->maker = now.function;
   now.stack.push_back(function);
   return Flow::kGo;
 }
