@@ -265,6 +265,7 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
         std::vector<Value*> part;
         for (Py_ssize_t i = 0; i < count; ++i) part.push_back(item_at(container, start + i * step));
         *out = container->kind == ValueKind::kList ? list_of(std::move(part)) : tuple_of(std::move(part));
+        if (container->kind == ValueKind::kTuple) (*out)->type = container->type;
         return Flow::kGo;
       }
       if (key->is_number()) key = specialise(key);
@@ -290,7 +291,7 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
     case ValueKind::kDict: {
       PyObject* object;
       if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
-      if (container->iterated && dict_get(container, object) == nullptr)
+      if (container->iterated > 0 && dict_get(container, object) == nullptr)
         return stop(BreakReason::k_container, "a new key while the dict is iterated");
       changing(container);
       if (container->is_real()) {
@@ -347,7 +348,7 @@ Flow Tracer::delete_item(Value* container, Value* key) {
     PyObject* object;
     if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
     if (dict_get(container, object) == nullptr) return stop(BreakReason::k_raises, "KeyError");
-    if (container->iterated) return stop(BreakReason::k_container, "a key less while the dict is iterated");
+    if (container->iterated > 0) return stop(BreakReason::k_container, "a key less while the dict is iterated");
     changing(container);
     if (container->is_real()) {
       ValueId key_id = object_of(constant(object));
@@ -431,7 +432,7 @@ Value* Tracer::iterate(Value* value) {
     Value* iterator = make(ValueKind::kIterator);
     iterator->iterator = value->iterator;
     iterator->items = value->items;
-    value->items[0]->iterated = true;
+    ++value->items[0]->iterated;
     return dict_complete(value->items[0]) ? iterator : nullptr;
   }
   Value* iterator = make(ValueKind::kIterator);
@@ -439,7 +440,7 @@ Value* Tracer::iterate(Value* value) {
     if (!dict_complete(value)) return nullptr;
     iterator->iterator = IteratorKind::kDictKeys;
     iterator->items = {value};
-    value->iterated = true;
+    ++value->iterated;
     return iterator;
   }
   if (value->is_constant() && PyRange_Check(value->object)) {
@@ -579,7 +580,13 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
     case IteratorKind::kDictValues:
     case IteratorKind::kDictItems: {
       Value* dict = iterator->items[0];
-      if (remaining(iterator) == 0) return Next::kEnd;
+      if (remaining(iterator) == 0) {
+        --dict->iterated;
+        iterator->items[0] = make(ValueKind::kDict);  // an exhausted iterator stays so
+        ++iterator->items[0]->iterated;
+        iterator->index = 0;
+        return Next::kEnd;
+      }
       PyObject* key = dict->entries[iterator->index++].first;
       if (iterator->iterator == IteratorKind::kDictKeys) {
         *out = constant(key);

@@ -12,6 +12,10 @@ namespace kintsugi {
 
 bool is_nan(PyObject* object) { return PyFloat_CheckExact(object) && std::isnan(PyFloat_AS_DOUBLE(object)); }
 
+static bool is_size(PyTypeObject* type) {  // the type of a tensor's shape
+  return PyType_IsSubtype(type, &PyTuple_Type) && strcmp(type->tp_name, "kintsugi.Size") == 0;
+}
+
 // An immutable object whose operators run no user code and depend on its value alone.
 bool Tracer::fold(Value* value, PyObject** object) {
   if (value->kind == ValueKind::kTuple && value->is_virtual() && value->type == nullptr) {
@@ -29,7 +33,7 @@ bool Tracer::fold(Value* value, PyObject** object) {
   PyTypeObject* type = Py_TYPE(value->object);
   bool atom = type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
               type == &PyBytes_Type || type == &PyComplex_Type || type == &PyTuple_Type || type == &PyFrozenSet_Type ||
-              type == &PyRange_Type || value->object == Py_None || value->object == Py_Ellipsis;
+              type == &PyRange_Type || value->object == Py_None || value->object == Py_Ellipsis || is_size(type);
   if (atom) *object = value->object;
   return atom;
 }
@@ -316,7 +320,7 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   };
   auto is_list = [](Value* v) { return v->kind == ValueKind::kList; };
   auto is_tuple = [](Value* v) {
-    return (v->kind == ValueKind::kTuple && v->type == nullptr) || (v->is_constant() && PyTuple_CheckExact(v->object));
+    return v->kind == ValueKind::kTuple || (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
   };
   if (plain == NB_ADD && in_place && is_list(left)) {
     Ref extend(PyUnicode_InternFromString("extend"));
@@ -380,7 +384,9 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
       return stop(BreakReason::k_instruction, "comparing functions");
     return answer(same == (operation == Py_EQ));
   }
-  auto is_tuple = [](Value* v) { return v->kind == ValueKind::kTuple || (v->is_constant() && PyTuple_CheckExact(v->object)); };
+  auto is_tuple = [](Value* v) {
+    return v->kind == ValueKind::kTuple || (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
+  };
   bool sequences = (left->kind == ValueKind::kList && right->kind == ValueKind::kList) || (is_tuple(left) && is_tuple(right));
   if (sequences) {
     std::vector<Value*>*x, *y;

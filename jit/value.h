@@ -47,7 +47,7 @@ struct Value {
   bool complete = true;             // items or entries are all there is; of real lists and dicts: false until asked for;
                                     // of dict iterators: false for the view itself
   bool mutated = false;             // a real object that this trace changed
-  bool iterated = false;            // a dict that an iterator may stand in: its keys must not change unnoticed
+  int iterated = 0;                 // iterators that may stand in this dict: its keys must not change unnoticed
   std::vector<Value*> items;        // null: real, not yet looked at. Of a real list that is not complete: what was appended
   std::vector<int32_t> origins;     // real lists: entry-time index of each item, -1 if stored since
   std::vector<std::pair<PyObject*, Value*>> entries;  // kDict: key (atom) -> value; kObject: attribute -> value. null: absent
