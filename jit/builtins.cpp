@@ -66,7 +66,7 @@ Flow do_len(Tracer& t, Arguments_& a, Value** out) {
     Value* method = t.find_in_class(v->type, name.get());
     if (method == nullptr || method->kind != ValueKind::kFunction) return t.stop(BreakReason::k_builtin, "len");
     if (Flow flow = t.call_now(method, {v}, out); flow != Flow::kGo) return flow;
-    return (*out)->is_constant() && PyLong_CheckExact((*out)->object) ? Flow::kGo : t.stop(BreakReason::k_builtin, "len");
+    return is_length_answer(*out) ? Flow::kGo : t.stop(BreakReason::k_builtin, "len");
   }
   int64_t items = t.length(v);
   if (items < 0 && v->kind == ValueKind::kIterator && !v->complete) items = t.length(v->items[0]);

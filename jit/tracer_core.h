@@ -210,6 +210,8 @@ class Tracer {
 
 bool is_nan(PyObject* object);
 
+bool is_length_answer(const Value* value);  // what __len__ may answer: a known number that len() accepts
+
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};
 
