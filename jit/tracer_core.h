@@ -11,9 +11,9 @@
 
 #include "jit/bytecode.h"
 #include "jit/graph.h"
+#include "jit/tensor_calls.h"
 #include "jit/tracer.h"
 #include "jit/value.h"
-#include "runtime/tensor.h"
 
 namespace kintsugi {
 
