@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles stencils/*.cpp, and the rows of ops.def, with clang, cuts the machine code of every stencil out of the object files, and writes one
-C++ file with the bytes, the holes and the rows that say which stencil serves which (family, key, dtype, position).
+"""Compiles stencils/*.cpp, and the rows of ops.def, with clang, cuts the machine code of every stencil out of the
+object files, and writes one C++ file with the bytes, the holes and the rows that say which stencil serves which (family,
+key, dtype, position).
 
 usage: build_stencils.py --clang CLANG --root SOURCE_ROOT --work FOLDER --output FILE.cpp
 
@@ -212,7 +213,8 @@ def row_of(name):
 
 
 def write_output(path, tables, digest):
-    out = [f"// Made by build_stencils.py. {digest}\n#include \"kernels/stencil_table.h\"\n\nnamespace kintsugi {{\nnamespace {{\n"]
+    out = [f"// Made by build_stencils.py. {digest}\n#include \"kernels/stencil_table.h\"\n\n"
+           "namespace kintsugi {\nnamespace {\n"]
     entries = []
     for number, ((set_name, width), stencils) in enumerate(tables["stencils"].items()):
         code, holes, records, rows = bytearray(), [], [], []
@@ -241,7 +243,8 @@ def write_output(path, tables, digest):
             out.append("};\n")
             data = number
         vector = SETS[set_name][0]
-        entries.append(f'{{"{set_name}", {width}, {2 * vector * 8 // width}, {2 * vector}, kCode{number}, kHoles{number}, '
+        entries.append(f'{{"{set_name}", {width}, {2 * vector * 8 // width}, {2 * vector}, kCode{number}, '
+                       f"kHoles{number}, "
                        f"kStencils{number}, kRows{number}, kData{data}, kConstants{data}}},\n")
     out.append("}  // namespace\n\nstd::span<const StencilTable> stencil_tables() {\n  static const StencilTable "
                "kTables[] = {\n" + "".join(entries) + "};\n  return kTables;\n}\n\n}  // namespace kintsugi\n")

@@ -1,6 +1,7 @@
 // Copy and patch: a KernelSpec becomes a list of stencils (registers by stack discipline), the list becomes code.
 //
-//   constants | entry | main body: load.. op.. store.. | next | tail test | the same body, tail loads and stores | leave
+//   constants | entry | main body: load.. op.. store.. | next | tail test | the same body, tail loads and stores |
+//   leave
 //
 // A value lives in one of four logical registers. Operand j of an op computed into register k is computed into k + j.
 // What is used twice, or would need a fifth register, is computed once at register 0 and kept in a tile slot.
@@ -99,7 +100,8 @@ bool is_wide(DType dtype) { return info(dtype).bytes == 8; }
 int group_width(const KernelSpec& spec) {
   bool wide = false;
   for (const KernelInput& input : spec.inputs) wide |= is_wide(input.dtype);
-  for (const KernelInstruction& instruction : spec.body) wide |= is_wide(instruction.dtype) || is_wide(instruction.compute);
+  for (const KernelInstruction& instruction : spec.body)
+    wide |= is_wide(instruction.dtype) || is_wide(instruction.compute);
   for (const KernelOutput& output : spec.outputs) wide |= is_wide(output.dtype);
   return wide ? 64 : 32;
 }
@@ -119,8 +121,9 @@ void Assembler::emit(Family family, int key, DType dtype, int k, int operand, in
   if (stencil == kNone) {
     if (!failed_) {
       const bool is_op = family == Family::k_op || family == Family::k_reduce;
-      *error_ = {ErrorKind::kType, std::string("no kernel of ") + (is_op ? info(static_cast<Op>(key)).name : "this access") +
-                                       " for dtype " + info(dtype).name};
+      *error_ = {ErrorKind::kType, std::string("no kernel of ") +
+                                       (is_op ? info(static_cast<Op>(key)).name : "this access") + " for dtype " +
+                                       info(dtype).name};
     }
     failed_ = true;
     return;
@@ -236,7 +239,9 @@ void copy_code(uint8_t* to, const uint8_t* from, size_t bytes) {
 
 bool Assembler::place(CodeAllocator* allocator) {
   const StencilTable& table = *index_->table;
-  auto loop_part = [&](LoopPart part) { return index_->find(Family::k_loop, static_cast<int>(part), DType::k_bool, 0); };
+  auto loop_part = [&](LoopPart part) {
+    return index_->find(Family::k_loop, static_cast<int>(part), DType::k_bool, 0);
+  };
   const Piece entry{loop_part(LoopPart::k_entry), 0, 0, 0}, next{loop_part(LoopPart::k_next), 0, 0, 0};
   const Piece tail_test{loop_part(LoopPart::k_tail_test), 0, 0, 0}, leave{loop_part(LoopPart::k_leave), 0, 0, 0};
 
@@ -285,7 +290,8 @@ bool Assembler::place(CodeAllocator* allocator) {
   const size_t entry_bytes = table.stencils[entry.stencil].bytes;
   const size_t head = (data_bytes + entry_bytes + 31) / 32 * 32;
   const size_t total = head - entry_bytes + code_bytes;
-  kernel_->span_bytes = (total + kMaxConstantAlign - 16 + 16 + 15) / 16 * 16;  // alignment, and the rest of copy_code's last block
+  kernel_->span_bytes =
+      (total + kMaxConstantAlign - 16 + 16 + 15) / 16 * 16;  // alignment, and the rest of copy_code's last block
   kernel_->allocator = allocator;
   kernel_->span = allocator->allocate(kernel_->span_bytes, "kintsugi_kernel");
   if (kernel_->span.execute == nullptr) {
@@ -361,7 +367,8 @@ bool check_kernel(const KernelSpec& spec, OpError* error) {
   const size_t inputs = spec.inputs.size();
   if (spec.outputs.empty()) return fail("no output");
   if (inputs + spec.outputs.size() > kMaxKernelOperands) {
-    return fail(std::to_string(inputs + spec.outputs.size()) + " operands, at most " + std::to_string(kMaxKernelOperands));
+    return fail(std::to_string(inputs + spec.outputs.size()) + " operands, at most " +
+                std::to_string(kMaxKernelOperands));
   }
   if (spec.body.size() > kMaxBody) return fail("more than " + std::to_string(kMaxBody) + " instructions");
   for (size_t n = 0; n < spec.body.size(); ++n) {
@@ -371,11 +378,13 @@ bool check_kernel(const KernelSpec& spec, OpError* error) {
     for (int j = 0; j < 3; ++j) {
       const int operand = instruction.operands[j];
       const bool valid = j < row.arity ? operand >= 0 && operand < static_cast<int>(inputs + n) : operand == -1;
-      if (!valid) return fail(std::string(row.name) + " has operand " + std::to_string(operand) + " at " + std::to_string(j));
+      if (!valid)
+        return fail(std::string(row.name) + " has operand " + std::to_string(operand) + " at " + std::to_string(j));
     }
   }
   for (const KernelOutput& output : spec.outputs) {
-    if (output.value < 0 || output.value >= static_cast<int>(inputs + spec.body.size())) return fail("output of no value");
+    if (output.value < 0 || output.value >= static_cast<int>(inputs + spec.body.size()))
+      return fail("output of no value");
     if (output.reduces && spec.outputs.size() > 1) return fail("a reduction must be the only output");
     if (output.reduces && info(output.reduction).op_class != OpClass::kReduction) return fail("no such reduction");
     if (!output.reduces && output.access == Access::kUniform) return fail("an output cannot be uniform");

@@ -1,4 +1,5 @@
-// Between cpu.cpp (cache), cpu_launch.cpp (running) and cpu_assemble.cpp (code): a kernel with what its users do not see.
+// Between cpu.cpp (cache), cpu_launch.cpp (running) and cpu_assemble.cpp (code): a kernel with what its users do not
+// see.
 #pragma once
 #include <atomic>
 
@@ -14,7 +15,8 @@ struct MachineKernel : Kernel {
   CodeSpan span;
   size_t span_bytes = 0;
   size_t lane_bytes = 0;  // of a value as wide as the group, and of a bool
-  // The loop over count elements, of any kernel. A reduction folds into kReductionPartials partials at the start of scratch.
+  // The loop over count elements, of any kernel. A reduction folds into kReductionPartials partials at the start of
+  // scratch.
   void (*inner)(KernelBlock*) = nullptr;
 };
 

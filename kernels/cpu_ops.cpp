@@ -1,5 +1,6 @@
 // Any op on real memory, as eager code runs it. Element-wise ops are one-node kernels found through a small table per
-// thread; what has no kernel (creation, argmax) and what finds no code memory is done by the reference, with equal bits.
+// thread; what has no kernel (creation, argmax) and what finds no code memory is done by the reference, with equal
+// bits.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -186,14 +187,14 @@ bool run_elementwise_op(Op op, std::span<const OperandValue> operands, TensorVie
   return block.fault == 0 || division_error(error);
 }
 
-bool run_reduction_op(Op op, const OperandValue& operand, const Attributes& attributes, TensorView out, OpError* error) {
+bool run_reduction_op(Op op, const OperandValue& operand, const Attributes& attributes, TensorView out,
+                      OpError* error) {
   if (operand.is_number || op == Op::k_argmax) return run_reference(op, {&operand, 1}, attributes, out, error);
   const DType compute = out.layout->dtype;
   const Layout& layout = *operand.view.layout;
   const Layout* layouts[2] = {&layout, out.layout};
   char* pointers[2] = {operand.view.data, out.data};
-  const Walk walk =
-      make_walk(/*reduces=*/true, shape_of(layout), folded_dims(op, layout.rank, attributes), layouts);
+  const Walk walk = make_walk(/*reduces=*/true, shape_of(layout), folded_dims(op, layout.rank, attributes), layouts);
   if (walk.empty) return true;
   Node node{.op = op, .compute = compute, .result = compute, .arity = 1};
   const int last = walk.folded.rank - 1;
@@ -250,7 +251,8 @@ bool fill(const Attributes& attributes, TensorView out, OpError* error) {
   return run_elementwise_op(Op::k_full, {&value, 1}, out, error);
 }
 
-bool dispatch(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out, OpError* error) {
+bool dispatch(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out,
+              OpError* error) {
   switch (info(op).op_class) {
     case OpClass::kElementwise: return run_elementwise_op(op, operands, out, error);
     case OpClass::kReduction: return run_reduction_op(op, operands[0], attributes, out, error);
@@ -288,7 +290,8 @@ bool no_memory(TensorView out, OpError* error) {
 
 }  // namespace
 
-bool run_op(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out, OpError* error) {
+bool run_op(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out,
+            OpError* error) {
   // out may be an operand (element by element is then safe, unless a fault must leave it as it was), or share memory in
   // another way (never safe).
   bool overlaps = false, needs_temporary = false;

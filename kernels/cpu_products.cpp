@@ -69,7 +69,8 @@ void multiply_plain(const Matrix<const T>& a, const Matrix<const T>& b, const Ma
       const U left = static_cast<U>(a.data[m * a.row_stride + k * a.column_stride]);
       for (int64_t n = 0; n < b.columns; ++n) {
         T& element = row[n * out.column_stride];
-        element = static_cast<T>(static_cast<U>(element) + left * static_cast<U>(b.data[k * b.row_stride + n * b.column_stride]));
+        element = static_cast<T>(static_cast<U>(element) +
+                                 left * static_cast<U>(b.data[k * b.row_stride + n * b.column_stride]));
       }
     }
   }
@@ -110,7 +111,8 @@ void multiply_blas(const Matrix<const T>& a, const Matrix<const T>& b, const Mat
   const bool direct = out.column_stride == 1 && out.row_stride >= out.columns;
   std::unique_ptr<T[]> copy(direct ? nullptr : new T[out.rows * out.columns]);
   T* target = direct ? out.data : copy.get();
-  const auto m = static_cast<blasint>(out.rows), n = static_cast<blasint>(out.columns), k = static_cast<blasint>(a.columns);
+  const auto m = static_cast<blasint>(out.rows), n = static_cast<blasint>(out.columns),
+             k = static_cast<blasint>(a.columns);
   const auto lda = static_cast<blasint>(left.leading), ldb = static_cast<blasint>(right.leading);
   const auto ldc = static_cast<blasint>(direct ? out.row_stride : out.columns);
   if constexpr (std::is_same_v<T, float>) {

@@ -87,14 +87,13 @@ struct Partials {
   Partials(const MachineKernel& kernel) : op(kernel.spec.outputs[0].reduction), dtype(kernel.spec.outputs[0].dtype) {
     const bool is_bool = dtype == DType::k_bool;
     lane_bytes = is_bool ? kernel.lane_bytes : info(dtype).bytes;
-    char identity[kMaxElement];
-    write_identity(op, dtype, identity);
-    for (int n = 0; n < kReductionPartials; ++n) {
-      if (is_bool) {
-        std::memset(start + n * lane_bytes, identity[0] ? 0xFF : 0, lane_bytes);
-      } else {
-        std::memcpy(start + n * lane_bytes, identity, lane_bytes);
-      }
+    uint64_t identity = 0;
+    write_identity(op, dtype, &identity);
+    if (is_bool && identity != 0) identity = ~uint64_t{0};
+    if (lane_bytes == sizeof(uint32_t)) {
+      std::fill_n(reinterpret_cast<uint32_t*>(start), kReductionPartials, static_cast<uint32_t>(identity));
+    } else {
+      std::fill_n(reinterpret_cast<uint64_t*>(start), kReductionPartials, identity);
     }
   }
   void reset(char* partials) const { std::memcpy(partials, start, kReductionPartials * lane_bytes); }

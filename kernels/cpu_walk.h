@@ -14,8 +14,8 @@ struct Walk {
   int operands = 0;
   bool empty = false;       // no result at all
   bool one_by_one = false;  // the kernel's accesses do not fit: every element is a call of its own
-  Dims kept;           // of an element-wise kernel the last one is the inner loop
-  Dims folded;         // of a reduction, in row-major order; the last one is the inner loop
+  Dims kept;                // of an element-wise kernel the last one is the inner loop
+  Dims folded;              // of a reduction, in row-major order; the last one is the inner loop
   const Dims& inner_dims(bool reduces) const { return reduces ? folded : kept; }
 };
 // Dims of size 1 are left out, neighbours that all operands cross evenly are merged. layouts: inputs (null for

@@ -31,17 +31,17 @@ struct Stencil {
   uint16_t holes;
 };
 enum class Family : uint8_t {
-  k_op,           // key: Op, dtype: compute
-  k_convert,      // key: source dtype, dtype: target
-  k_load,         // key: Access, or 3 for a number
+  k_op,       // key: Op, dtype: compute
+  k_convert,  // key: source dtype, dtype: target
+  k_load,     // key: Access, or 3 for a number
   k_load_tail,
   k_store,
   k_store_tail,
-  k_slot_load,    // key: 4
+  k_slot_load,  // key: 4
   k_slot_store,
-  k_reduce,       // key: Op, folds register 0 into the accumulator in scratch
+  k_reduce,  // key: Op, folds register 0 into the accumulator in scratch
   k_reduce_tail,
-  k_loop,         // key: LoopPart
+  k_loop,  // key: LoopPart
   kCount,
 };
 enum class LoopPart : uint8_t { k_entry, k_next, k_tail_test, k_leave };

@@ -1,5 +1,6 @@
 // Stencils of the rows of ops.def; build_stencils.py writes one macro call per (row, compute dtype, register).
 #pragma once
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/stencils/stencil.h"
@@ -30,23 +31,23 @@ KN_INLINE void report_zeros(KernelBlock* base, int64_t i, const V& divisor) {
 #define KN_TAKE(variable, k, dtype) const TileFor<DType::k_##dtype> variable = get<k, DType::k_##dtype>(r)
 #define KN_OP1(k, name, dtype, check, ...) \
   KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); put<k, TileFor<DType::k_##dtype>>(r, __VA_ARGS__))
-#define KN_OP2(k, name, dtype, check, ...)                                                           \
-  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); KN_TAKE(b, k + 1, dtype); check \
-             put<k, TileFor<DType::k_##dtype>>(r, __VA_ARGS__))
+#define KN_OP2(k, name, dtype, check, ...)                                                     \
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); KN_TAKE(b, k + 1, dtype); \
+             check put<k, TileFor<DType::k_##dtype>>(r, __VA_ARGS__))
 #define KN_COMPARE(k, name, dtype, check, ...)                                                 \
   KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(a, k, dtype); KN_TAKE(b, k + 1, dtype); \
              put<k>(r, mask_to<TileFor<DType::k_bool>>(__VA_ARGS__)))
 // a chooses: a bool beside operands of any dtype.
-#define KN_CHOOSE(k, name, dtype, check, ...)                                                             \
-  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(b, k + 1, dtype); KN_TAKE(c, k + 2, dtype);        \
-             const auto a = mask_to<Tile<MaskFor<DType::k_##dtype>>>(get<k, DType::k_bool>(r));           \
+#define KN_CHOOSE(k, name, dtype, check, ...)                                                      \
+  KN_STENCIL(kn__op__##name##__##dtype##__##k, KN_TAKE(b, k + 1, dtype); KN_TAKE(c, k + 2, dtype); \
+             const auto a = mask_to<Tile<MaskFor<DType::k_##dtype>>>(get<k, DType::k_bool>(r));    \
              put<k>(r, __VA_ARGS__))
 
 template <DType D>
 using MaskFor = std::conditional_t<sizeof(typename Lane<D>::Type) == 4, int32_t, int64_t>;
 
-#define KN_CONVERT(k, source, target)                         \
-  KN_STENCIL(kn__convert__##source##__##target##__##k,        \
+#define KN_CONVERT(k, source, target)                  \
+  KN_STENCIL(kn__convert__##source##__##target##__##k, \
              put<k>(r, convert_tile<DType::k_##source, DType::k_##target>(get<k, DType::k_##source>(r))))
 template <DType From, DType To>
 KN_INLINE TileFor<To> convert_tile(const TileFor<From>& a) {
@@ -61,31 +62,32 @@ KN_INLINE TileFor<To> convert_tile(const TileFor<From>& a) {
 
 // A reduction folds element i into partial i mod 16; the 16 partials lie in scratch. A tile is at most 16 lanes of
 // them, or two rows of 16 folded one after the other.
+inline constexpr int kFoldLanes = std::min(kTile, kReductionPartials);
 template <typename T>
-using Partials = typename VectorOf<T, kTile < kReductionPartials ? kTile : kReductionPartials>::Type;
+using Partials = typename VectorOf<T, kFoldLanes>::Type;
 template <typename T, typename F>
 KN_INLINE void fold_tile(char* slot, int64_t i, const Tile<T>& tile, int64_t count, F fold) {
   using P = Partials<T>;
-  constexpr int kLanes = sizeof(P) / sizeof(T);
-  auto* partial = reinterpret_cast<P*>(slot + (kTile < kReductionPartials ? i & (kReductionPartials - 1) : 0) * int64_t{sizeof(T)});
-  P rows[kTile / kLanes];
+  const int64_t first = i & (kReductionPartials - kFoldLanes);  // i is a multiple of kTile
+  auto* partial = reinterpret_cast<P*>(slot + first * int64_t{sizeof(T)});
+  P rows[kTile / kFoldLanes];
   __builtin_memcpy(rows, &tile, sizeof tile);
 #pragma unroll
-  for (int row = 0; row < kTile / kLanes; ++row) {
+  for (int row = 0; row < kTile / kFoldLanes; ++row) {
     const P folded = fold(*partial, rows[row]);
     if (count >= kTile) {
       *partial = folded;
     } else {
-      *partial = first_of<P>(count - row * kLanes) ? folded : *partial;
+      *partial = first_of<P>(count - row * kFoldLanes) ? folded : *partial;
     }
   }
 }
-#define KN_FOLD_AS(family, count, name, dtype, ...)                                                       \
-  KN_STENCIL(kn__##family##__##name##__##dtype##__0, using T = Lane<DType::k_##dtype>::Type;              \
-             fold_tile<T>(KN_SLOT, i, get<0, DType::k_##dtype>(r), count,                                 \
+#define KN_FOLD_AS(family, count, name, dtype, ...)                                          \
+  KN_STENCIL(kn__##family##__##name##__##dtype##__0, using T = Lane<DType::k_##dtype>::Type; \
+             fold_tile<T>(KN_SLOT, i, get<0, DType::k_##dtype>(r), count,                    \
                           [](const Partials<T>& a, const Partials<T>& b) -> Partials<T> { return __VA_ARGS__; }))
-#define KN_FOLD(name, dtype, ...)                          \
-  KN_FOLD_AS(reduce, kTile, name, dtype, __VA_ARGS__)      \
+#define KN_FOLD(name, dtype, ...)                     \
+  KN_FOLD_AS(reduce, kTile, name, dtype, __VA_ARGS__) \
   KN_FOLD_AS(reduce_tail, base->count - i, name, dtype, __VA_ARGS__)
 
 }  // namespace kintsugi::stencil

@@ -112,7 +112,8 @@ KN_INLINE Tile<T> load_first(const char* from, int64_t n) {
     __builtin_memcpy(masks, &mask, sizeof mask);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if constexpr (sizeof(T) == 4) loaded[v] = _mm256_maskload_epi32(reinterpret_cast<const int*>(from + 32 * v), masks[v]);
+      if constexpr (sizeof(T) == 4)
+        loaded[v] = _mm256_maskload_epi32(reinterpret_cast<const int*>(from + 32 * v), masks[v]);
       if constexpr (sizeof(T) == 8) {
         loaded[v] = _mm256_maskload_epi64(reinterpret_cast<const long long*>(from + 32 * v), masks[v]);
       }
@@ -207,34 +208,34 @@ KN_INLINE TileFor<D> number(const KernelBlock::Slot& slot) {
              put<k>(r, widen<DType::k_##dtype>(load_tile<T>(AT_INDEX))))                                             \
   KN_STENCIL(kn__load_tail__contiguous__##dtype##__##k, using T = MEMORY(dtype);                                     \
              put<k>(r, widen<DType::k_##dtype>(load_first<T>(AT_INDEX, base->count - i))))                           \
-  KN_STENCIL(kn__load__uniform__##dtype##__##k, using T = MEMORY(dtype); T element;                                  \
-             __builtin_memcpy(&element, KN_OPERAND.pointer, sizeof element);                                         \
-             if constexpr (DType::k_##dtype == DType::k_bool) {                                                      \
-               put<k>(r, TileFor<DType::k_bool>(element != 0 ? -1 : 0));                                             \
-             } else { put<k>(r, Tile<T>(element)); })                                                                \
+  KN_STENCIL(                                                                                                        \
+      kn__load__uniform__##dtype##__##k, using T = MEMORY(dtype); T element;                                         \
+      __builtin_memcpy(&element, KN_OPERAND.pointer, sizeof element);                                                \
+      if constexpr (DType::k_##dtype == DType::k_bool) {                                                             \
+        put<k>(r, TileFor<DType::k_bool>(element != 0 ? -1 : 0));                                                    \
+      } else { put<k>(r, Tile<T>(element)); })                                                                       \
   KN_STENCIL(kn__load__number__##dtype##__##k, put<k>(r, number<DType::k_##dtype>(KN_OPERAND)))                      \
   KN_STENCIL(kn__load__strided__##dtype##__##k, using T = MEMORY(dtype); int64_t stride = KN_STRIDE;                 \
              put<k>(r, widen<DType::k_##dtype>(gather<T>(KN_OPERAND.pointer + i * stride, stride))))                 \
-  KN_STENCIL(kn__load_tail__strided__##dtype##__##k, using T = MEMORY(dtype); int64_t stride = KN_STRIDE;            \
-             put<k>(r, widen<DType::k_##dtype>(                                                                      \
-                           gather_first<T>(KN_OPERAND.pointer + i * stride, stride, base->count - i))))              \
+  KN_STENCIL(                                                                                                        \
+      kn__load_tail__strided__##dtype##__##k, using T = MEMORY(dtype); int64_t stride = KN_STRIDE;                   \
+      put<k>(r, widen<DType::k_##dtype>(gather_first<T>(KN_OPERAND.pointer + i * stride, stride, base->count - i)))) \
   KN_STENCIL(kn__slot_load__slot__##dtype##__##k, put<k>(r, load_tile<Lane<DType::k_##dtype>::Type>(KN_SLOT)))
 #define LOADS_OF(dtype, ...) KN_AT_EACH_POSITION(LOADS, dtype)
 KN_EACH_DTYPE(LOADS_OF)
 
 // Stores take register 0.
-#define STORES(dtype, ...)                                                                                           \
-  KN_STENCIL(kn__store__contiguous__##dtype##__0, using T = MEMORY(dtype);                                           \
-             store_tile<T>(AT_INDEX, narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r))))                         \
-  KN_STENCIL(kn__store_tail__contiguous__##dtype##__0, using T = MEMORY(dtype);                                      \
-             store_first<T>(AT_INDEX, narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r)), base->count - i))       \
-  KN_STENCIL(kn__store__strided__##dtype##__0, using T = MEMORY(dtype); int64_t stride = KN_STRIDE;                  \
-             scatter<T>(KN_OPERAND.pointer + i * stride, stride,                                                     \
-                        narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r))))                                      \
-  KN_STENCIL(kn__store_tail__strided__##dtype##__0, using T = MEMORY(dtype); int64_t stride = KN_STRIDE;             \
-             scatter_first<T>(KN_OPERAND.pointer + i * stride, stride,                                               \
-                              narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r)), base->count - i))               \
-  KN_STENCIL(kn__slot_store__slot__##dtype##__0,                                                                     \
+#define STORES(dtype, ...)                                                                                        \
+  KN_STENCIL(kn__store__contiguous__##dtype##__0, using T = MEMORY(dtype);                                        \
+             store_tile<T>(AT_INDEX, narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r))))                      \
+  KN_STENCIL(kn__store_tail__contiguous__##dtype##__0, using T = MEMORY(dtype);                                   \
+             store_first<T>(AT_INDEX, narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r)), base->count - i))    \
+  KN_STENCIL(kn__store__strided__##dtype##__0, using T = MEMORY(dtype); int64_t stride = KN_STRIDE; scatter<T>(   \
+                 KN_OPERAND.pointer + i * stride, stride, narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r)))) \
+  KN_STENCIL(kn__store_tail__strided__##dtype##__0, using T = MEMORY(dtype); int64_t stride = KN_STRIDE;          \
+             scatter_first<T>(KN_OPERAND.pointer + i * stride, stride,                                            \
+                              narrow<DType::k_##dtype>(get<0, DType::k_##dtype>(r)), base->count - i))            \
+  KN_STENCIL(kn__slot_store__slot__##dtype##__0,                                                                  \
              store_tile<Lane<DType::k_##dtype>::Type>(KN_SLOT, get<0, DType::k_##dtype>(r)))
 KN_EACH_DTYPE(STORES)
 

@@ -92,7 +92,7 @@ KN_INLINE MaskOf<Tile<T>> first_lanes(int64_t n) {
   return first_of<Tile<T>>(n);
 }
 
-#define KN_PARAMETERS                                                                                              \
+#define KN_PARAMETERS                                                                                               \
   KernelBlock *base, int64_t i, Register r0a, Register r0b, Register r1a, Register r1b, Register r2a, Register r2b, \
       Register r3a, Register r3b
 
@@ -110,14 +110,14 @@ extern char kn_operand[], kn_stride[], kn_slot[];
 #define KN_STRIDE (*reinterpret_cast<int64_t*>(reinterpret_cast<char*>(base) + KN_HOLE(kn_stride)))
 #define KN_SLOT (base->scratch + KN_HOLE(kn_slot))
 
-#define KN_JUMP(target)                                                                                      \
-  __attribute__((musttail)) return target(base, i, r.vector[0], r.vector[1], r.vector[2], r.vector[3],       \
-                                          r.vector[4], r.vector[5], r.vector[6], r.vector[7])
-#define KN_STENCIL(name, ...)                                      \
-  extern "C" void name(KN_PARAMETERS) {                            \
-    Registers r{{r0a, r0b, r1a, r1b, r2a, r2b, r3a, r3b}};         \
-    __VA_ARGS__;                                                   \
-    KN_JUMP(kn_next);                                              \
+#define KN_JUMP(target)                                                                                             \
+  __attribute__((musttail)) return target(base, i, r.vector[0], r.vector[1], r.vector[2], r.vector[3], r.vector[4], \
+                                          r.vector[5], r.vector[6], r.vector[7])
+#define KN_STENCIL(name, ...)                              \
+  extern "C" void name(KN_PARAMETERS) {                    \
+    Registers r{{r0a, r0b, r1a, r1b, r2a, r2b, r3a, r3b}}; \
+    __VA_ARGS__;                                           \
+    KN_JUMP(kn_next);                                      \
   }
 // One stencil per logical register that the result may land in.
 #define KN_AT_EACH_POSITION(M, ...) M(0, __VA_ARGS__) M(1, __VA_ARGS__) M(2, __VA_ARGS__) M(3, __VA_ARGS__)

@@ -69,9 +69,19 @@ class Tensor {
 
 template <typename T>
 T draw_float(Random& random) {
-  const T special[] = {T(0), T(-0.0), T(1), T(-1), T(0.5), T(-3), std::numeric_limits<T>::infinity(),
-                       -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
-                       std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::max(), T(1e6), T(2147483648.0)};
+  const T special[] = {T(0),
+                       T(-0.0),
+                       T(1),
+                       T(-1),
+                       T(0.5),
+                       T(-3),
+                       std::numeric_limits<T>::infinity(),
+                       -std::numeric_limits<T>::infinity(),
+                       std::numeric_limits<T>::quiet_NaN(),
+                       std::numeric_limits<T>::denorm_min(),
+                       std::numeric_limits<T>::max(),
+                       T(1e6),
+                       T(2147483648.0)};
   if (random() % 4 == 0) return special[random() % std::size(special)];
   return static_cast<T>((static_cast<double>(random() % 2000001) - 1e6) / 1e5);
 }
@@ -119,7 +129,8 @@ testing::AssertionResult same_bits(const Tensor& got, const Tensor& want) {
   for (int64_t n = 0; n < want.view().layout->count; ++n) {
     const char *a = got.element(n), *b = want.element(n);
     if (std::memcmp(a, b, info(dtype).bytes) == 0 || (is_nan(dtype, a) && is_nan(dtype, b))) continue;
-    return testing::AssertionFailure() << "element " << n << ": " << text_of(dtype, a) << ", meant " << text_of(dtype, b);
+    return testing::AssertionFailure() << "element " << n << ": " << text_of(dtype, a) << ", meant "
+                                       << text_of(dtype, b);
   }
   if (!got.guards_hold()) return testing::AssertionFailure() << "wrote outside of the output";
   return testing::AssertionSuccess();
@@ -263,8 +274,9 @@ TEST_F(Cpu, EveryElementwiseOpInEveryLayout) {
 
 TEST_F(Cpu, OperandsOfDifferentShapesAndDTypes) {
   Random random(3);
-  const Shape pairs[][2] = {{shape({4, 5}), shape({5})},        {shape({4, 1}), shape({1, 9})}, {shape({2, 3, 20}), shape({3, 1})},
-                            {shape({}), shape({33})},           {shape({17}), shape({1})},      {shape({1, 1}), shape({6, 6})},
+  const Shape pairs[][2] = {{shape({4, 5}), shape({5})},         {shape({4, 1}), shape({1, 9})},
+                            {shape({2, 3, 20}), shape({3, 1})},  {shape({}), shape({33})},
+                            {shape({17}), shape({1})},           {shape({1, 1}), shape({6, 6})},
                             {shape({3, 1, 2}), shape({1, 4, 1})}};
   for_each_op(OpClass::kElementwise, [&](Op op) {
     if (info(op).arity != 2) return;
@@ -284,8 +296,9 @@ TEST_F(Cpu, OperandsOfDifferentShapesAndDTypes) {
 
 TEST_F(Cpu, EveryReduction) {
   Random random(4);
-  std::vector<Shape> shapes = {shape({}), shape({4, 6}), shape({3, 5, 7}), shape({2, 40, 3}), shape({0}), shape({0, 3}),
-                               shape({3, 0}), shape({5000}), shape({2, 9000}), shape({130, 70}), shape({1, 16, 1})};
+  std::vector<Shape> shapes = {shape({}),        shape({4, 6}),    shape({3, 5, 7}), shape({2, 40, 3}),
+                               shape({0}),       shape({0, 3}),    shape({3, 0}),    shape({5000}),
+                               shape({2, 9000}), shape({130, 70}), shape({1, 16, 1})};
   for (int64_t length = 1; length <= 70; ++length) shapes.push_back(shape({length}));
   for_each_op(OpClass::kReduction, [&](Op op) {
     for (DType dtype : kDTypes) {
@@ -322,8 +335,11 @@ TEST_F(Cpu, SmallMatrixProducts) {
         }
       }
     }
-    const Shape pairs[][2] = {{shape({3}), shape({3})}, {shape({4, 3}), shape({3})}, {shape({3}), shape({3, 5})},
-                              {shape({2, 4, 3}), shape({3, 2})}, {shape({2, 1, 4, 3}), shape({5, 3, 2})}};
+    const Shape pairs[][2] = {{shape({3}), shape({3})},
+                              {shape({4, 3}), shape({3})},
+                              {shape({3}), shape({3, 5})},
+                              {shape({2, 4, 3}), shape({3, 2})},
+                              {shape({2, 1, 4, 3}), shape({5, 3, 2})}};
     for (const auto& pair : pairs) {
       Tensor a(dtype, pair[0]), b(dtype, pair[1]);
       a.fill(random);
@@ -489,7 +505,8 @@ void compare_group(KernelSpec spec, const Shape& sizes, Random& random) {
     if (dims >> d & 1) folded.sizes[d] = 1;
   }
   for (const KernelOutput& output : spec.outputs) {
-    got.push_back(std::make_unique<Tensor>(output.dtype, in_form(folded, random() & 1 ? Form::kContiguous : Form::kSliced)));
+    got.push_back(
+        std::make_unique<Tensor>(output.dtype, in_form(folded, random() & 1 ? Form::kContiguous : Form::kSliced)));
     want.push_back(std::make_unique<Tensor>(output.dtype, in_form(folded, Form::kContiguous)));
     operands.push_back(got.back()->view());
     layouts.push_back(operands.back().layout);
@@ -515,8 +532,8 @@ void compare_group(KernelSpec spec, const Shape& sizes, Random& random) {
 
 TEST_F(Cpu, RandomGroupsEqualTheirSteps) {
   Random random(8);
-  const Shape shapes[] = {shape({}), shape({1}), shape({7}), shape({16}), shape({45}), shape({3, 5}), shape({17, 4}),
-                          shape({2, 3, 19}), shape({40, 40}), shape({0, 3})};
+  const Shape shapes[] = {shape({}),     shape({1}),     shape({7}),        shape({16}),     shape({45}),
+                          shape({3, 5}), shape({17, 4}), shape({2, 3, 19}), shape({40, 40}), shape({0, 3})};
   for (int round = 0; round < 3000 && !HasFailure(); ++round) {
     const KernelSpec spec = random_group(random);
     const Shape& sizes = shapes[random() % std::size(shapes)];
@@ -553,7 +570,8 @@ TEST_F(Cpu, GroupTooLongOrMalformedIsRefused) {
   KernelSpec spec;
   std::string error;
   for (const char* text :
-       {"", "in f32 contiguous", "out v0 contiguous f32", "in f32 contiguous; v1 = add f32 f32 v0; out v1 contiguous f32",
+       {"", "in f32 contiguous", "out v0 contiguous f32",
+        "in f32 contiguous; v1 = add f32 f32 v0; out v1 contiguous f32",
         "in f32 contiguous; v1 = exp f32 f32 v1; out v1 contiguous f32", "in f33 contiguous; out v0 contiguous f32",
         "in f32 contiguous; v1 = sum f32 f32 v0; out v1 contiguous f32", "in f32 contiguous; out v0 uniform f32",
         "in f32 contiguous; v2 = exp f32 f32 v0; out v2 contiguous f32", "in f32 contiguous; out v0 exp f32"}) {
@@ -574,8 +592,9 @@ TEST_F(Cpu, DivisionByZeroIsReportedForLanesThatExist) {
     const std::string d = dtype;
     KernelSpec spec;
     std::string error;
-    ASSERT_TRUE(parse_kernel("in " + d + " contiguous; in " + d + " contiguous; in " + d + " contiguous; v3 = sub " + d + " " +
-                                 d + " v1 v2; v4 = floor_divide " + d + " " + d + " v0 v3; out v4 contiguous " + d,
+    ASSERT_TRUE(parse_kernel("in " + d + " contiguous; in " + d + " contiguous; in " + d + " contiguous; v3 = sub " +
+                                 d + " " + d + " v1 v2; v4 = floor_divide " + d + " " + d +
+                                 " v0 v3; out v4 contiguous " + d,
                              &spec, &error))
         << error;
     const DType type = spec.inputs[0].dtype;
@@ -643,7 +662,8 @@ TEST_F(Cpu, WithoutCodeMemoryTheReferenceRuns) {
   set_code_allocator(&tiny);
   KernelSpec spec;
   std::string error;
-  ASSERT_TRUE(parse_kernel("in f64 contiguous; v1 = sin f64 f64 v0; v2 = tanh f64 f64 v1; out v2 contiguous f64", &spec, &error));
+  ASSERT_TRUE(parse_kernel("in f64 contiguous; v1 = sin f64 f64 v0; v2 = tanh f64 f64 v1; out v2 contiguous f64", &spec,
+                           &error));
   OpError problem;
   EXPECT_EQ(acquire_kernel(spec, &problem), nullptr);
   EXPECT_EQ(problem.kind, ErrorKind::kMemory);
@@ -654,9 +674,11 @@ TEST_F(Cpu, WithoutCodeMemoryTheReferenceRuns) {
       a.fill(random);
       b.fill(random);
       for_each_op(OpClass::kElementwise, [&](Op op) {
-        if (info(op).arity == 2) compare(op, {{.view = a.view()}, {.view = b.view()}}, {}, form == Form::kBroadcast ? Form::kSliced : form);
+        if (info(op).arity == 2)
+          compare(op, {{.view = a.view()}, {.view = b.view()}}, {}, form == Form::kBroadcast ? Form::kSliced : form);
       });
-      for_each_op(OpClass::kReduction, [&](Op op) { compare(op, {{.view = a.view()}}, {.dims = 3}, Form::kContiguous); });
+      for_each_op(OpClass::kReduction,
+                  [&](Op op) { compare(op, {{.view = a.view()}}, {.dims = 3}, Form::kContiguous); });
       Tensor want(dtype, shape({5, 9}));
       const OperandValue operands[] = {{.view = b.view()}, {.view = a.view()}};
       ASSERT_TRUE(run_reference(Op::k_mul, operands, {}, want.view(), &problem));
