@@ -241,21 +241,28 @@ struct ValuePlace {
 inline PyObject* key_at(const PyDictKeysObject* keys, Py_ssize_t index) {
   return DK_IS_UNICODE(keys) ? DK_UNICODE_ENTRIES(keys)[index].me_key : DK_ENTRIES(keys)[index].me_key;
 }
-inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_values) {
+// -1: not there. Names are interned, nearly all: the object itself is looked for first.
+inline Py_ssize_t index_of_key(const PyDictKeysObject* keys, PyObject* key) {
+  for (Py_ssize_t i = 0; i < keys->dk_nentries; ++i)
+    if (key_at(keys, i) == key) return i;
+  if (!PyUnicode_CheckExact(key)) return -1;
+  Py_hash_t hash = PyObject_Hash(key);  // every key in a dict has computed its own
   for (Py_ssize_t i = 0; i < keys->dk_nentries; ++i) {
     PyObject* candidate = key_at(keys, i);
-    if (candidate == nullptr) continue;
-    bool equal = candidate == key || (PyUnicode_CheckExact(candidate) && PyUnicode_CheckExact(key) &&
-                                      PyUnicode_Compare(candidate, key) == 0);
-    if (!equal) continue;
-    const char* base = reinterpret_cast<const char*>(keys);
-    const void* value = DK_IS_UNICODE(keys) ? static_cast<const void*>(&DK_UNICODE_ENTRIES(keys)[i].me_value)
-                                            : static_cast<const void*>(&DK_ENTRIES(keys)[i].me_value);
-    ptrdiff_t offset =
-        in_values ? i * static_cast<ptrdiff_t>(sizeof(PyObject*)) : static_cast<const char*>(value) - base;
-    return {keys, static_cast<int32_t>(i), static_cast<int32_t>(offset), in_values};
+    if (candidate != nullptr && PyUnicode_CheckExact(candidate) &&
+        reinterpret_cast<PyASCIIObject*>(candidate)->hash == hash && PyUnicode_Compare(candidate, key) == 0)
+      return i;
   }
-  return {};
+  return -1;
+}
+inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_values) {
+  Py_ssize_t i = index_of_key(keys, key);
+  if (i < 0) return {};
+  const char* base = reinterpret_cast<const char*>(keys);
+  const void* value = DK_IS_UNICODE(keys) ? static_cast<const void*>(&DK_UNICODE_ENTRIES(keys)[i].me_value)
+                                          : static_cast<const void*>(&DK_ENTRIES(keys)[i].me_value);
+  ptrdiff_t offset = in_values ? i * static_cast<ptrdiff_t>(sizeof(PyObject*)) : static_cast<const char*>(value) - base;
+  return {keys, static_cast<int32_t>(i), static_cast<int32_t>(offset), in_values};
 }
 inline PyDictKeysObject* keys_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_keys; }
 inline PyDictValues* values_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values; }
