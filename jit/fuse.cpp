@@ -114,8 +114,8 @@ class Fuser {
       int at = static_cast<int>(r);
       if (record.node >= 0) {
         const Node& node = trace_.nodes[record.node];
-        for (const NodeOperand& operand : node.operands) use(operand.value, at, !is_fusable(node));
-        if (node.on_fail != kNoExit) {
+        for (const NodeOperand& operand : node.operands) use(operand.value, at, !is_fusable(node) && !is_reduced(node));
+        if (node.on_fail != kNoExit && !is_reduced(node)) {
           std::vector<ValueId> values;
           exit_values(node.on_fail, &values);
           for (ValueId v : values) use(v, at, true);
@@ -133,6 +133,7 @@ class Fuser {
 
   void add_node(int index) {
     Node& node = trace_.nodes[index];
+    if (is_reduced(node)) return emit_reduction(node);
     if (node.on_fail != kNoExit) {
       std::vector<ValueId> shown;
       exit_values(node.on_fail, &shown);
@@ -151,11 +152,6 @@ class Fuser {
         return;
       }
       if (last_use_.count(node.value) != 0) pending_.push_back(index);  // else nobody looks at it
-      return;
-    }
-    if (is_fusable_reduction(node) && fuse_ && is_pending(node.operands[0].value) &&
-        object_use_.count(node.operands[0].value) == 0) {
-      emit_reduction(node);
       return;
     }
     std::vector<ValueId> operands;
@@ -375,15 +371,18 @@ class Fuser {
     mark_done(group);
   }
 
+  // A kernel, which cannot fail once its memory is reserved: its exit is for those that run alone.
+  bool is_reduced(const Node& node) const { return fuse_ && is_fusable_reduction(node); }
+
   void emit_reduction(Node& node) {
     // The chain that only feeds this reduction; what others need too is computed first.
-    std::vector<int> chain;
+    std::vector<int> chain, work;
     std::vector<ValueId> first;
-    Node& last = trace_.nodes[producer_[node.operands[0].value]];
-    std::vector<int> work{producer_[node.operands[0].value]};
+    bool shared = !is_pending(node.operands[0].value);
+    if (!shared) work.push_back(producer_[node.operands[0].value]);
     for (size_t i = 0; i < work.size(); ++i) {
       Node& each = trace_.nodes[work[i]];
-      bool joins = same_space(each.layout, last.layout);
+      bool joins = same_space(each.layout, node.operands[0].layout);
       if (!joins) {
         first.push_back(each.value);
         continue;
@@ -395,7 +394,6 @@ class Fuser {
     }
     std::sort(chain.begin(), chain.end());
     // A value of the chain with another reader must exist: then the chain is not the reduction's alone.
-    bool shared = false;
     for (int index : chain) {
       ValueId value = trace_.nodes[index].value;
       bool elsewhere = object_use_.count(value) != 0;
