@@ -129,6 +129,7 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
   };
   // Operands of a node; false when a word went into something other than an operand (a size, a dim, a fill value).
   std::vector<NodeOperand> operands;
+  std::vector<Value*> int_words;
   int words_used = 0, words_given = 0;
   for (Value* v : arguments) words_given += force(v)->is_number();
   auto collect = [&]() -> bool {
@@ -144,6 +145,7 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
         ++words_used;
         operand.is_number = true;
         operand.value = v->id;
+        if (v->kind == ValueKind::kInt) int_words.push_back(v);
         operand.dtype = v->kind == ValueKind::kFloat ? DType::k_float64
                         : v->kind == ValueKind::kInt ? DType::k_int64 : DType::k_bool;
       } else {
@@ -171,6 +173,14 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     Result inferred;
     OpError error;
     if (!infer(op, facts, attributes, &inferred, &error)) return false;
+    if (inferred.compute == DType::k_int32) {  // an int that does not fit raises: the call itself will
+      for (const NodeOperand& operand : operands)
+        if (operand.is_number && operand.value == kNoValue && operand.dtype == DType::k_int64 && operand.i64 != static_cast<int32_t>(operand.i64)) return false;
+      for (Value* v : int_words) {
+        specialise(word_compare(Compare::kLessEqual, v, int_constant(INT32_MAX)));
+        specialise(word_compare(Compare::kGreaterEqual, v, int_constant(INT32_MIN)));
+      }
+    }
     Node node;
     node.op = op;
     node.attributes = attributes;

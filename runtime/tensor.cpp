@@ -286,7 +286,29 @@ bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
 
 }  // namespace
 
+// A Python int takes part in the dtype of the tensors beside it, so it has to fit there.
+static bool ints_fit(Op op, const OperandValue* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const OperandValue& number = values[i];
+    if (!number.is_number || number.number_dtype != DType::k_int64 || number.number.i64 == static_cast<int32_t>(number.number.i64))
+      continue;
+    Operand facts[3];
+    for (size_t n = 0; n < count && n < 3; ++n) {
+      facts[n].is_number = values[n].is_number;
+      facts[n].dtype = values[n].is_number ? values[n].number_dtype : values[n].view.layout->dtype;
+      if (!values[n].is_number) facts[n].shape.rank = values[n].view.layout->rank;
+    }
+    bool chooses = op == Op::k_where;
+    if (result_dtype({facts + chooses, count - chooses}) != DType::k_int32) continue;
+    PyErr_Format(PyExc_OverflowError, "%s(): the int %lld does not fit into int32, the dtype of the Tensor beside it",
+                 info(op).name, static_cast<long long>(number.number.i64));
+    return false;
+  }
+  return true;
+}
+
 const Layout* plain_result_layout(Op op, const OperandValue* values, size_t count) {
+  if (count > 1 && !ints_fit(op, values, count)) return nullptr;
   if (!values[0].is_number || (count == 2 && !values[1].is_number)) return recent_result_layout(op, values, count);
   PyErr_Format(PyExc_TypeError, "%s(): at least one operand must be a Tensor; for Python numbers use math",
                info(op).name);
