@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #ifndef MADV_POPULATE_READ  // Linux 5.14
 #define MADV_POPULATE_READ 22
@@ -155,32 +156,46 @@ size_t CodeMemory::bytes_in_use() const {
   return in_use_;
 }
 
-// The child still shares the parent's pages, and each side would overwrite the other's code. Replacing both views at
-// their addresses keeps every code pointer and return address valid.
+// The child shares the parent's pages, and each side would overwrite the other's code. So the child gets a copy, made
+// before the fork: after it the parent runs on and writes. Replacing both views at their addresses keeps every code pointer
+// and return address valid.
+void CodeMemory::before_fork() {
+  mutex_.lock();
+  if (write_ != nullptr && execute_ != nullptr) copy_ = make_copy();
+}
+
+void CodeMemory::after_fork_in_parent() {
+  if (copy_ >= 0) close(std::exchange(copy_, -1));
+  mutex_.unlock();
+}
+
 void CodeMemory::after_fork_in_child() {
-  if (write_ != nullptr && execute_ != nullptr && !take_own_copy()) {
-    refuse("copying code after fork");
+  if (write_ != nullptr && execute_ != nullptr && !take_copy()) {
+    refuse("copying code for fork");
     freeze();
   }
   mutex_.unlock();
 }
 
-bool CodeMemory::take_own_copy() {
+int CodeMemory::make_copy() const {
   int file = open_memory(reserve_);
-  if (file < 0) return false;
-  close(file_);
-  file_ = file;
-  if (faulted_end_ > 0 && fallocate(file, 0, 0, static_cast<off_t>(faulted_end_)) != 0) return false;
-  for (size_t done = 0; done < used_end_;) {
+  bool made = file >= 0 && (faulted_end_ == 0 || fallocate(file, 0, 0, static_cast<off_t>(faulted_end_)) == 0);
+  for (size_t done = 0; made && done < used_end_;) {
     ssize_t wrote = pwrite(file, write_ + done, used_end_ - done, static_cast<off_t>(done));
-    if (wrote > 0) {
-      done += static_cast<size_t>(wrote);
-    } else if (wrote == 0 || errno != EINTR) {
-      return false;
-    }
+    if (wrote > 0) done += static_cast<size_t>(wrote);
+    made = wrote > 0 || (wrote < 0 && errno == EINTR);
   }
-  return map_view(write_, reserve_, kReadWrite, file) != nullptr &&
-         map_view(execute_, reserve_, kReadExecute, file) != nullptr;
+  if (made || file < 0) return file;
+  close(file);
+  return -1;
+}
+
+bool CodeMemory::take_copy() {
+  if (copy_ < 0) return false;
+  close(file_);
+  file_ = std::exchange(copy_, -1);
+  return map_view(write_, reserve_, kReadWrite, file_) != nullptr &&
+         map_view(execute_, reserve_, kReadExecute, file_) != nullptr;
 }
 
 // The code that exists keeps running from private pages; nothing new is compiled.

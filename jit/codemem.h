@@ -36,14 +36,15 @@ class CodeMemory final : public CodeAllocator {
   bool refused() const { return refused_; }
 
   // Around fork: the child maps a copy of its own over both views. See code_memory().
-  void before_fork() { mutex_.lock(); }
-  void after_fork_in_parent() { mutex_.unlock(); }
+  void before_fork();
+  void after_fork_in_parent();
   void after_fork_in_child();
 
  private:
   bool map();
   bool fault_in(size_t end);
-  bool take_own_copy();
+  int make_copy() const;  // a file; -1: none could be made
+  bool take_copy();
   void freeze();
   void refuse(const char* call);
   void note_name(const void* address, size_t bytes, const char* name);
@@ -54,6 +55,7 @@ class CodeMemory final : public CodeAllocator {
   const size_t reserve_;
   size_t limit_;
   int file_ = -1;
+  int copy_ = -1;  // around fork: what the child maps
   uint8_t* write_ = nullptr;
   uint8_t* execute_ = nullptr;
   bool refused_ = false;
