@@ -377,7 +377,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
       Value* value = frame.locals[slot];
       if (value->forwarded != nullptr && !(frame.root && value->slot == static_cast<int32_t>(slot)))
         value = value->forwarded;
-      bool live = frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
+      bool live = input_.policy.exact_locals || frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
       bool exists = value->is_real() || value->is_constant() || (value->is_number() && value->boxed != kNoValue);
       if (value->kind == ValueKind::kTensor && value->node >= 0) exists = false;  // perhaps only inside a kernel

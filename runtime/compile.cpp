@@ -5,6 +5,7 @@
 #include "guards/check.h"
 #include "kernels/layout.h"
 #include "runtime/control.h"
+#include "runtime/hook.h"
 #include "runtime/log.h"
 #include "runtime/observe.h"
 #include "runtime/tensor.h"
@@ -218,6 +219,13 @@ SegmentCode* emit_with_room(const TraceResult& traced, OpError* error) {
   }
 }
 
+// Plans are plain data: nothing is lost in their text.
+bool survives_text(const Plan& plan) {
+  std::string text = to_text(plan), error;
+  Plan again;
+  return parse_plan(text, &again, &error) && to_text(again) == text;
+}
+
 Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   TraceInput input;
   input.function = activation.function;
@@ -251,6 +259,11 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   if (failed >= 0) {
     entry.beyond_help = true;
     internal_failure("the guards of a new segment do not hold at " + place + ": number " + std::to_string(failed));
+    return nullptr;
+  }
+  if (options.strict && !survives_text(traced.plan)) {
+    entry.beyond_help = true;
+    internal_failure("a plan is not the same after a round through text at " + place);
     return nullptr;
   }
   code_memory().set_limit(options.tiny_code_memory ? kTinyCodeMemory : CodeMemory::kDefaultReserve);
@@ -306,6 +319,7 @@ std::string place_text(PyCodeObject* code, int offset) {
 Segment* compile_segment(Entry& entry, const Activation& activation) {
   if (entry.beyond_help || _Py_IsFinalizing()) return nullptr;
   CollectorHeld held(activation.thread);
+  CaptureScope off(false);  // records look up source lines with Python code
   try {
     learn(entry, activation);
     if (!has_room(entry)) return nullptr;
