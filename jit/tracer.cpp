@@ -379,7 +379,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
         value = value->forwarded;
       bool live = input_.policy.exact_locals || frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
-      bool exists = value->is_real() || value->is_constant() || (value->is_number() && value->boxed != kNoValue);
+      bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() || (value->is_number() && value->boxed != kNoValue);
       if (value->kind == ValueKind::kTensor && value->node >= 0) exists = false;  // perhaps only inside a kernel
       if (frame.root && initial_[slot] == value) continue;  // the slot holds it
       if (frame.root && initial_[slot]->forwarded == value && value->kind != ValueKind::kNull) continue;
