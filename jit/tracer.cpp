@@ -31,10 +31,6 @@ Tracer::Tracer(const TraceInput& input, TraceResult* result) : input_(input), re
   null_ = make(ValueKind::kNull);
 }
 
-Tracer::~Tracer() {
-  for (Layout* layout : layouts_) release(layout);
-}
-
 // ---- Values and constants ---------------------------------------------------------------------------------------------
 
 Value* Tracer::make(ValueKind kind) {
@@ -113,7 +109,7 @@ ConstantId Tracer::layout_constant(Layout* layout) {
   if (fresh) {
     plan().constants.push_back({ConstantKind::kLayout, 0, 0, text});
     retain(layout);
-    layouts_.push_back(layout);
+    keep_layout(layout);
     result_->bindings.push_back(layout);
     result_->holds.push_back(Hold::kLayout);
   }
@@ -566,12 +562,9 @@ Status trace(const TraceInput& input, TraceResult* result) {
       fuse(&tracer.trace_, policy.fuse);
       result->fuse_us = microseconds_since(start);
       result->plan = std::move(tracer.trace_.plan);
-      for (size_t i = 0; i < result->bindings.size(); ++i) {
-        if (result->holds[i] == Hold::kStrong) Py_INCREF(static_cast<PyObject*>(result->bindings[i]));
-        if (result->holds[i] == Hold::kLayout) retain(static_cast<Layout*>(result->bindings[i]));
-      }
       for (size_t i = result->bindings.size(); i < result->plan.constants.size(); ++i) {  // layouts that fusing added
-        result->bindings.push_back(parse_layout(result->plan.constants[i].text));
+        result->layouts.emplace_back(parse_layout(result->plan.constants[i].text));
+        result->bindings.push_back(result->layouts.back().get());
         result->holds.push_back(Hold::kLayout);
       }
       return Status::success();

@@ -3,6 +3,7 @@
 // with the interpreter's lock held and the collector held off.
 #pragma once
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -47,14 +48,22 @@ struct TraceInput {
   EntryMemory* memory;
 };
 
+struct ReleaseLayout {
+  void operator()(Layout* layout) const { release(layout); }
+};
+using KeptLayout = std::unique_ptr<Layout, ReleaseLayout>;
+
 struct TraceResult {
   Plan plan;
   std::vector<void*> bindings;
-  std::vector<Hold> holds;      // by ConstantId. kStrong and kLayout bindings come with a reference that the caller takes over
+  std::vector<Hold> holds;      // by ConstantId: how a segment is to hold the binding
   std::vector<GuardCache> caches;
   int tensor_ops = 0;           // tensor operations recorded
   bool reads_compiling = false; // the trace read is_compiling(): never skip it as plain
   double trace_us = 0, fuse_us = 0;
+  // All bindings, and whatever else the trace looked at, for as long as this exists.
+  std::vector<Ref> kept;
+  std::vector<KeptLayout> layouts;
 };
 
 // Always answers a plan when the status is ok, if only one whose first exit is a break at the entry's own offset.

@@ -44,7 +44,6 @@ enum class Flow : uint8_t {
 class Tracer {
  public:
   Tracer(const TraceInput& input, TraceResult* result);
-  ~Tracer();
   Status run();
 
   // ---- tracer.cpp: values, constants, exits
@@ -61,8 +60,8 @@ class Tracer {
   ConstantId layout_constant(Layout* layout);
   Plan& plan() { return trace_.plan; }
   TraceFrame& frame() { return frames_.back(); }
-  void keep(PyObject* object) { kept_.push_back(Ref::share(object)); }
-  Layout* keep_layout(Layout* stolen) { layouts_.push_back(stolen); return stolen; }
+  void keep(PyObject* object) { result_->kept.push_back(Ref::share(object)); }
+  Layout* keep_layout(Layout* stolen) { result_->layouts.emplace_back(stolen); return stolen; }
 
   Step& record(StepKind kind);           // appended; owned results are tracked by kind
   ExitId exit_here(ExitKind kind);       // state before the present instruction
@@ -185,8 +184,6 @@ class Tracer {
   std::map<std::string, int32_t> source_ids_;
   std::unordered_map<Value*, RecipeId> recipes_;    // within one exit
   std::set<Value*> building_;                       // see build_parts
-  std::vector<Ref> kept_;
-  std::vector<Layout*> layouts_;
   std::vector<ValueId> owned_;                      // objects made so far, in order
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
