@@ -30,27 +30,31 @@ void drop_record(void* data) {  // the code object dies
 }
 
 // Code that nobody wants compiled for its own sake: the standard library and this package.
+std::vector<std::string> skipped_folders;
+
+bool find_skipped_folders() {
+  for (const char* module : {"os", "kintsugi"}) {
+    Ref name(PyUnicode_FromString(module));
+    Ref imported(name ? PyImport_GetModule(name.get()) : nullptr);
+    Ref file(imported ? PyObject_GetAttrString(imported.get(), "__file__") : nullptr);
+    const char* text = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
+    PyErr_Clear();  // frozen, or embedded: nothing to skip
+    if (text != nullptr) skipped_folders.push_back(std::string(text, 0, std::string(text).rfind('/') + 1));
+  }
+  return true;
+}
+
 bool is_skipped_file(PyObject* filename) {
-  static std::vector<std::string>* folders = [] {
-    auto* found = new std::vector<std::string>;
-    SavedError saved;
-    for (const char* module : {"os", "kintsugi"}) {
-      Ref imported(PyImport_GetModule(Ref(PyUnicode_FromString(module)).get()));
-      Ref file(imported ? PyObject_GetAttrString(imported.get(), "__file__") : nullptr);
-      const char* text = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
-      if (text != nullptr) found->push_back(std::string(text, 0, std::string(text).rfind('/') + 1));
-      PyErr_Clear();
-    }
-    return found;
-  }();
   SavedError saved;
   const char* text = PyUnicode_AsUTF8(filename);
   PyErr_Clear();
   if (text == nullptr || *text == '\0') return true;
   std::string name = text;
   if (name.rfind("<frozen", 0) == 0) return true;
-  if (name.find("/site-packages/") != std::string::npos) return false;  // lies below the standard library
-  return std::any_of(folders->begin(), folders->end(), [&](const std::string& folder) { return name.rfind(folder, 0) == 0; });
+  if (name.find("/site-packages/kintsugi/") == std::string::npos && name.find("/site-packages/") != std::string::npos)
+    return false;  // lies below the standard library
+  return std::any_of(skipped_folders.begin(), skipped_folders.end(),
+                     [&](const std::string& folder) { return name.rfind(folder, 0) == 0; });
 }
 
 // The callback of a segment's weakrefs: something it relied on has died.
@@ -72,7 +76,9 @@ PyObject* make_death_callback(Segment* segment) {
 void hold(Segment* segment, size_t index) {
   void* binding = segment->code->bindings[index];
   Hold& how = segment->holds[index];
-  if (binding == nullptr) how = Hold::kNone;
+  if (binding == nullptr || binding == segment->entry->record->code) how = Hold::kNone;  // it owns us
+  // Two functions that inline each other would keep their code objects, and so each other's segments, for ever.
+  if (how == Hold::kStrong && PyCode_Check(static_cast<PyObject*>(binding))) how = Hold::kWeak;
   if (how == Hold::kLayout) retain(static_cast<Layout*>(binding));
   if (how == Hold::kWeak) {
     SavedError saved;
@@ -93,7 +99,7 @@ void hold(Segment* segment, size_t index) {
 
 bool init_entries() {
   extra_index = _PyEval_RequestCodeExtraIndex(drop_record);
-  if (extra_index >= 0) return true;
+  if (extra_index >= 0) return find_skipped_folders();
   PyErr_SetString(PyExc_RuntimeError, "kintsugi: no extra slot is left on code objects; other tools took them all");
   return false;
 }

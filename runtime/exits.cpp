@@ -173,15 +173,16 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
   return nullptr;
 }
 
-// Parts: globals, defaults, keyword defaults, closure, annotations, qualified name; all but the first and last may be unbound.
+// Parts: globals, defaults, keyword defaults, closure, annotations, qualified name; all but the first may be unbound.
 PyObject* Builder::make_function(const Recipe& recipe) {
   PyObject* pieces[4];
   for (size_t i = 0; i < 4; ++i) {
     pieces[i] = get(recipe.parts[i + 1]);
     if (pieces[i] == nullptr && PyErr_Occurred()) return nullptr;
   }
-  PyObject *globals = part(recipe, 0), *name = globals ? part(recipe, 5) : nullptr;
-  if (name == nullptr) return nullptr;
+  PyObject* globals = part(recipe, 0);
+  PyObject* name = globals == nullptr || recipe.parts.size() < 6 ? nullptr : get(recipe.parts[5]);  // null: the code's own
+  if (PyErr_Occurred()) return nullptr;
   PyObject* function = PyFunction_NewWithQualName(constant(recipe.constant), globals, name);
   if (function == nullptr) return nullptr;
   furnish(reinterpret_cast<PyFunctionObject*>(function), Py_XNewRef(pieces[0]), Py_XNewRef(pieces[1]),
