@@ -47,7 +47,7 @@ struct ThreadMemory {
   int8_t at_rest[kLines] = {};
   Buffer* blocks[kLines] = {};  // linked by owner
 };
-constinit thread_local ThreadMemory thread_memory;
+[[gnu::tls_model("initial-exec")]] constinit thread_local ThreadMemory thread_memory;  // looked up without a call
 
 // Gives it all back when the thread ends. What is released after that goes to mimalloc, and is counted as shared.
 struct ThreadEnd {

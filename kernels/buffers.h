@@ -21,7 +21,10 @@ Buffer* allocate_buffer(size_t bytes);  // null when out of memory; contents und
 Buffer* borrow_buffer(void* data, size_t bytes, bool read_only, void (*destroy)(Buffer*), void* owner);
 inline void retain(Buffer* buffer) { buffer->references.fetch_add(1, std::memory_order_relaxed); }
 inline void release(Buffer* buffer) {
-  if (buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1) buffer->destroy(buffer);
+  // The only holder needs no locked instruction: nobody is left who could take a reference meanwhile.
+  if (buffer->references.load(std::memory_order_acquire) == 1 ||
+      buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    buffer->destroy(buffer);
 }
 int64_t live_buffers();  // for tests
 

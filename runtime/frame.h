@@ -87,6 +87,9 @@ inline bool set_collector(PyThreadState* thread, bool on) {
   return std::exchange(thread->interp->gc.enabled, on ? 1 : 0) != 0;
 }
 
+// Whether the collector knows the object; PyObject_GC_IsTracked without a call.
+inline bool is_tracked(PyObject* object) { return _PyObject_GC_IS_TRACKED(object); }
+
 // The C stack. Native calls use more of it than Python calls, so wrapper and hook look at what is left.
 inline constexpr size_t kStackReserve = 256 * 1024;
 struct StackBounds {

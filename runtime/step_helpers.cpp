@@ -324,11 +324,10 @@ HelperTable make_table() {
   return table;
 }
 
+const HelperTable table = make_table();
+
 }  // namespace
 
-const HelperTable& helper_table() {
-  static const HelperTable table = make_table();
-  return table;
-}
+const HelperTable& helper_table() { return table; }
 
 }  // namespace kintsugi

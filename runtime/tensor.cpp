@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/frame.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -31,22 +32,32 @@ PyObject* raise(const OpError& error) {
 
 namespace {
 
-// Dead tensor objects, ready for use again. The lock guards it.
+// Dead tensor objects, ready for use again. Each keeps its layout: the next one is likely to have the same. The lock
+// guards it.
 constexpr int kFreeListSize = 128;
 TensorObject* free_list[kFreeListSize];
 int free_count = 0;
 
+// With a counted layout that is to be replaced, or none.
 TensorObject* allocate_object() {
   if (free_count > 0) {
     TensorObject* tensor = free_list[--free_count];
-    PyObject_Init(&tensor->ob_base, &TensorType);
+    _Py_NewReference(&tensor->ob_base);
     return tensor;
   }
   TensorObject* tensor = PyObject_GC_New(TensorObject, &TensorType);
   if (tensor == nullptr) return nullptr;
+  tensor->layout = nullptr;
   tensor->weakrefs = nullptr;
   tensor->dict = nullptr;
   return tensor;
+}
+
+void share_layout(TensorObject* tensor, Layout* layout) {
+  if (tensor->layout == layout) return;
+  if (tensor->layout != nullptr) release(tensor->layout);
+  retain(layout);
+  tensor->layout = layout;
 }
 
 // Layouts used lately are kept: making one anew for each short-lived view costs more than the view.
@@ -65,15 +76,23 @@ void keep_recent(Layout* layout) {
 void deallocate_tensor(PyObject* self) {
   TensorObject* tensor = as_tensor(self);
   // Only a tensor with attributes was ever tracked by the collector.
-  if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+  if (is_tracked(self)) PyObject_GC_UnTrack(self);
   if (tensor->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
   Py_CLEAR(tensor->dict);
   if (tensor->buffer != nullptr) release(tensor->buffer);
-  if (tensor->layout != nullptr) release(tensor->layout);
   if (free_count < kFreeListSize) {
     free_list[free_count++] = tensor;
   } else {
+    release(tensor->layout);
     PyObject_GC_Del(self);
+  }
+}
+
+void empty_free_list() {
+  while (free_count > 0) {
+    TensorObject* tensor = free_list[--free_count];
+    release(tensor->layout);
+    PyObject_GC_Del(tensor);
   }
 }
 
@@ -84,6 +103,7 @@ PyObject* make_tensor(Layout* layout, Buffer* buffer, char* data) {
     release(buffer);
     return nullptr;
   }
+  if (tensor->layout != nullptr) release(tensor->layout);
   tensor->layout = layout;
   tensor->buffer = buffer;
   tensor->data = data;
@@ -97,8 +117,15 @@ PyObject* new_tensor(Layout* layout) {
     PyErr_Format(PyExc_MemoryError, "no memory for a tensor of %zu bytes", bytes);
     return nullptr;
   }
-  retain(layout);
-  return make_tensor(layout, buffer, buffer->data);
+  TensorObject* tensor = allocate_object();
+  if (tensor == nullptr) {
+    release(buffer);
+    return nullptr;
+  }
+  share_layout(tensor, layout);
+  tensor->buffer = buffer;
+  tensor->data = buffer->data;
+  return &tensor->ob_base;
 }
 
 PyObject* make_view(const TensorObject* base, const Shape& shape, int64_t offset) {
@@ -128,8 +155,7 @@ PyObject* make_element_view(const TensorObject* base, int64_t offset) {
 PyObject* make_stand_in(Layout* layout) {
   TensorObject* tensor = allocate_object();
   if (tensor == nullptr) return nullptr;
-  retain(layout);
-  tensor->layout = layout;
+  share_layout(tensor, layout);
   tensor->buffer = nullptr;
   tensor->data = nullptr;
   return &tensor->ob_base;

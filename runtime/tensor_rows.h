@@ -21,6 +21,7 @@ PyGetSetDef* tensor_attribute_list();
 PyObject* make_element_view(const TensorObject* base, int64_t offset);  // no dimensions
 // One or two operands, an element-wise op, nothing else.
 void deallocate_tensor(PyObject* self);
+void empty_free_list();  // dead tensor objects and the layouts they keep
 const Layout* plain_result_layout(Op op, const OperandValue* values, size_t count);  // good until the next call
 PyObject* apply_plain(Op op, const OperandValue* values, size_t count);
 bool apply_plain_into(Op op, PyObject* const* operands, size_t count, const TensorObject* target);
