@@ -125,21 +125,6 @@ void decode_handlers(Bytecode* bytecode) {
   }
 }
 
-void decode_lines(Bytecode* bytecode) {
-  Ref lines(PyObject_CallMethod(reinterpret_cast<PyObject*>(bytecode->code), "co_lines", nullptr));
-  KN_CHECK(lines);
-  std::vector<int32_t> by_unit(bytecode->index_at.size(), -1);
-  while (Ref range{PyIter_Next(lines.get())}) {  // (first byte, end byte, line or None)
-    auto at = [&](int i) { return PyLong_AsSsize_t(PyTuple_GET_ITEM(range.get(), i)) / 2; };
-    if (PyTuple_GET_ITEM(range.get(), 2) == Py_None) continue;
-    auto line = static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(range.get(), 2)));
-    auto end = std::min(at(1), static_cast<Py_ssize_t>(by_unit.size()));
-    for (Py_ssize_t unit = std::max<Py_ssize_t>(at(0), 0); unit < end; ++unit) by_unit[unit] = line;
-  }
-  PyErr_Clear();  // a line table that does not parse costs lines, nothing else
-  for (Instruction& instruction : bytecode->instructions) instruction.line = by_unit[instruction.unit];
-}
-
 // Follows control from the start and from each handler that can be reached, counting the stack.
 void compute_depths(Bytecode* bytecode) {
   bytecode->depth.assign(bytecode->instructions.size(), -1);
@@ -256,7 +241,6 @@ Bytecode* decode(PyCodeObject* code) {
                        "_current_frames", "inspect", "pdb", "f_locals"});
   decode_instructions(bytecode.get());
   decode_handlers(bytecode.get());
-  decode_lines(bytecode.get());
   if (!bytecode->odd) compute_depths(bytecode.get());
   if (bytecode->odd) {  // nothing may be concluded from it
     bytecode->depth.assign(bytecode->instructions.size(), -1);
@@ -317,6 +301,20 @@ const Bytecode& bytecode_of(PyCodeObject* code) {
   std::unique_ptr<Bytecode> bytecode(decode(code));
   KN_CHECK(_PyCode_SetExtra(owner, slot, bytecode.get()) == 0);
   return *bytecode.release();
+}
+
+int line_of(const Bytecode& bytecode, const Instruction& instruction) {
+  return PyCode_Addr2Line(bytecode.code, instruction.unit * 2);
+}
+
+bool must_raise(const Bytecode& bytecode, int32_t instruction_index) {
+  for (size_t i = static_cast<size_t>(instruction_index); i < bytecode.instructions.size(); ++i) {
+    const Instruction& instruction = bytecode.instructions[i];
+    if (bytecode.handler_at(instruction.unit) != nullptr) return false;
+    if (instruction.opcode == Opcode::k_RAISE_VARARGS) return true;
+    if (row_of(instruction.opcode).flow != Flow::kNext) return false;
+  }
+  return false;
 }
 
 int stack_depth_at(const Bytecode& bytecode, int offset) {

@@ -23,7 +23,6 @@ struct Instruction {
   int32_t unit;         // of the opcode unit itself (what lasti points at)
   int32_t next;         // offset of the following instruction (caches skipped)
   int32_t target = -1;  // of a jump
-  int32_t line;
 };
 
 struct Handler {  // one row of the exception table
@@ -53,6 +52,10 @@ struct Bytecode {
 
 // Decoded form of a code object, made at first use and dropped with it.
 const Bytecode& bytecode_of(PyCodeObject* code);
+// Whether control can only raise from here: straight on to a raise statement, no handler around it.
+bool must_raise(const Bytecode& bytecode, int32_t instruction_index);
+// The source line; -1: none.
+int line_of(const Bytecode& bytecode, const Instruction& instruction);
 // Values on the stack before the instruction at `offset`; -1 if control never comes there.
 int stack_depth_at(const Bytecode& bytecode, int offset);
 // Change of the stack's depth by an instruction, when it falls through or when it jumps.

@@ -18,7 +18,7 @@ double microseconds_since(Clock::time_point start) {
 
 std::string place_of(const TraceFrame& frame) {
   PyCodeObject* code = frame.bytecode->code;
-  int line = frame.bytecode->at(frame.at).line;
+  int line = line_of(*frame.bytecode, frame.bytecode->at(frame.at));
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   const char* name = PyUnicode_AsUTF8(code->co_name);
   if (file == nullptr || name == nullptr) PyErr_Clear();
@@ -558,7 +558,8 @@ Status trace(const TraceInput& input, TraceResult* result) {
       result->trace_us = microseconds_since(start);
       start = Clock::now();
       result->tensor_ops = static_cast<int>(tracer.trace_.nodes.size()) + tracer.tensor_calls_;
-      for (const Node& node : tracer.trace_.nodes) tracer.plan().graph.push_back(to_text(node));
+      if (policy.describe)
+        for (const Node& node : tracer.trace_.nodes) tracer.plan().graph.push_back(to_text(node));
       fuse(&tracer.trace_, policy.fuse);
       result->fuse_us = microseconds_since(start);
       result->plan = std::move(tracer.trace_.plan);

@@ -23,6 +23,7 @@ struct TracePolicy {
   bool inline_calls = true;     // false under break_everywhere
   bool break_everywhere = false;
   bool fuse = true;
+  bool describe = false;        // somebody reads Plan::graph
   bool exact_locals = false;    // exits show dead locals too
   int unroll_limit = 8;         // iterations of a loop in one trace; longer loops become entries at their header
   int instruction_limit = 20000;

@@ -192,6 +192,7 @@ void tell(const Entry& entry, const Segment& segment, const TraceResult& traced,
   const SegmentCode& code = *segment.code;
   const Plan& plan = code.plan;
   for (const BreakRecord& record : plan.breaks) log_break(record, "");
+  if (!compiles_are_shown()) return;
   std::string title = place_text(entry.record->code, entry.offset) + "@" + std::to_string(entry.offset);
   CompileRecord record;
   record.function = title;
@@ -203,6 +204,8 @@ void tell(const Entry& entry, const Segment& segment, const TraceResult& traced,
   record.trace_us = traced.trace_us;
   record.fuse_us = traced.fuse_us;
   record.emit_us = emit_us;
+  record.code_bytes = code.code_bytes;
+  for (const Kernel* kernel : code.kernels) record.code_bytes += kernel->code_bytes;
   note_compile(record);
   if (is_logged(LogKind::k_guards)) write_record(LogKind::k_guards, lines(title, record.guards));
   if (is_logged(LogKind::k_graph)) write_record(LogKind::k_graph, lines(title, plan.graph));
@@ -236,11 +239,11 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   input.policy = trace_policy(entry.policy);
   input.memory = &entry.memory;
   TraceResult traced;
-  std::string place = place_text(activation.code, entry.offset);
+  auto place = [&] { return place_text(activation.code, entry.offset); };
   Status status = trace(input, &traced);
   if (!status.ok) {
     entry.beyond_help = true;
-    internal_failure(std::string(row(status.reason).type) + " at " + place + ": " + status.context);
+    internal_failure(std::string(row(status.reason).type) + " at " + place() + ": " + status.context);
     return nullptr;
   }
   const Plan& plan = traced.plan;
@@ -258,12 +261,12 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   int failed = record_places(&traced, activation);
   if (failed >= 0) {
     entry.beyond_help = true;
-    internal_failure("the guards of a new segment do not hold at " + place + ": number " + std::to_string(failed));
+    internal_failure("the guards of a new segment do not hold at " + place() + ": number " + std::to_string(failed));
     return nullptr;
   }
   if (options.strict && !survives_text(traced.plan)) {
     entry.beyond_help = true;
-    internal_failure("a plan is not the same after a round through text at " + place);
+    internal_failure("a plan is not the same after a round through text at " + place());
     return nullptr;
   }
   code_memory().set_limit(options.tiny_code_memory ? kTinyCodeMemory : CodeMemory::kDefaultReserve);
@@ -272,10 +275,10 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   if (code == nullptr) {
     if (error.kind == ErrorKind::kMemory) {
       ++counters.fallbacks;
-      count_reason("fallback", "no code memory at " + place);
+      count_reason("fallback", "no code memory at " + place());
     } else {
       entry.beyond_help = true;
-      internal_failure("no code could be made at " + place + ": " + error.text);
+      internal_failure("no code could be made at " + place() + ": " + error.text);
     }
     return nullptr;
   }

@@ -14,6 +14,7 @@ TracePolicy trace_policy(const Policy& policy) {
   result.inline_calls = !options.break_everywhere;
   result.break_everywhere = options.break_everywhere;
   result.fuse = !options.no_fuse;
+  result.describe = compiles_are_shown();
   result.exact_locals = options.exact_locals;
   return result;
 }

@@ -128,19 +128,18 @@ Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int dept
   if (depth > kMaxEntryDepth) return nullptr;
   uint64_t nulls = 0;
   for (int i = 0; i < depth; ++i) nulls |= static_cast<uint64_t>(stack[i] == nullptr) << i;
-  auto at = std::lower_bound(record.entries.begin(), record.entries.end(), offset,
-                             [](const std::unique_ptr<Entry>& entry, int wanted) { return entry->offset < wanted; });
-  for (auto found = at; found != record.entries.end() && (*found)->offset == offset; ++found) {
-    Entry& entry = **found;
-    if (entry.depth == depth && entry.nulls == nulls && entry.policy == policy) return &entry;
-  }
-  auto entry = std::make_unique<Entry>();
+  if (record.at.empty()) record.at.resize(static_cast<size_t>(unit_count(record.code)));
+  Entry*& latest = record.at[static_cast<size_t>(offset)];
+  for (Entry* entry = latest; entry != nullptr; entry = entry->next)
+    if (entry->depth == depth && entry->nulls == nulls && entry->policy == policy) return entry;
+  auto& entry = record.entries.emplace_back(std::make_unique<Entry>());
   entry->record = &record;
   entry->offset = offset;
   entry->depth = depth;
   entry->nulls = nulls;
   entry->policy = policy;
-  return record.entries.insert(at, std::move(entry))->get();
+  entry->next = latest;
+  return latest = entry.get();
 }
 
 Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {

@@ -44,6 +44,7 @@ struct Entry {
   int32_t depth = 0;      // values on the stack
   uint64_t nulls = 0;     // bit d: stack slot d is NULL
   Policy policy;
+  Entry* next = nullptr;  // another one at the same offset
   Segment* first = nullptr;          // tried first: the latest hit
   std::vector<Segment*> segments;    // in order of compilation; holds `first` too
   EntryMemory memory;
@@ -53,7 +54,8 @@ struct Entry {
 
 struct CodeRecord {
   PyCodeObject* code = nullptr;      // borrowed: it owns us
-  std::vector<std::unique_ptr<Entry>> entries;  // few; by offset, then the rest of the key
+  std::vector<std::unique_ptr<Entry>> entries;
+  std::vector<Entry*> at;            // by offset: the latest entry there
   bool skipped = false;              // never compiled when the hook offers it: the standard library, this package
   bool plain = false;                // frames that the hook offers run plain: complete runs recorded no tensor operation
   int32_t fruitless_runs = 0;        // complete captured runs without one

@@ -1,6 +1,8 @@
 #include "runtime/exits.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace kintsugi {
 
@@ -10,11 +12,13 @@ namespace {
 // function closes over it) are made empty first and filled when everything around them exists.
 class Builder {
  public:
-  // memo: one null word a recipe.
+  // memo: one word a recipe.
   Builder(NativeState* state, PyObject** memo)
-      : state_(state), plan_(state->segment->plan), bindings_(state->segment->bindings), memo_(memo) {}
+      : state_(state), plan_(state->segment->plan), bindings_(state->segment->bindings), memo_(memo) {
+    std::fill_n(memo, plan_.recipes.size(), nullptr);
+  }
   ~Builder() {
-    for (RecipeId id : made_) Py_XDECREF(memo_[id]);
+    for (size_t i = 0; i < plan_.recipes.size(); ++i) Py_XDECREF(memo_[i]);
   }
 
   // True with *out a new reference or null (unbound); false with an exception set.
@@ -46,9 +50,7 @@ class Builder {
       Py_DECREF(made);
       return memo_[id];
     }
-    memo_[id] = made;
-    made_.push_back(id);
-    return made;
+    return memo_[id] = made;
   }
 
   // A part that must exist.
@@ -108,7 +110,7 @@ class Builder {
   const Plan& plan_;
   const std::vector<void*>& bindings_;
   PyObject** memo_;
-  std::vector<RecipeId> made_, waiting_;
+  std::vector<RecipeId> waiting_;
 };
 
 PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
@@ -250,9 +252,8 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
   }
 }
 
-// A memo of one null word a recipe, on the caller's stack.
-#define KN_MEMO(plan) \
-  static_cast<PyObject**>(std::memset(alloca((plan).recipes.size() * sizeof(PyObject*) + 1), 0, (plan).recipes.size() * sizeof(PyObject*)))
+// What a Builder remembers, on the caller's stack.
+#define KN_MEMO(plan) static_cast<PyObject**>(alloca((plan).recipes.size() * sizeof(PyObject*) + 1))
 
 // "ZeroDivisionError: text" becomes the pending exception.
 void raise_from_text(const std::string& text) {
@@ -286,13 +287,30 @@ bool Leaving::build(NativeState* state, ExitId id) {
     objects_ = inline_objects_;
     PyErr_NoMemory();
   } else {
-    Builder builder(state, KN_MEMO(plan));
-    auto add = [&](RecipeId recipe) {
-      if (good) good = builder.make(recipe, &objects_[object_count_]);
+    PyObject** memo = KN_MEMO(plan);
+    std::optional<Builder> builder;  // most exits hand on what is there
+    auto make = [&](RecipeId id, PyObject** out) {
+      RecipeKind kind = id < 0 ? RecipeKind::kNull : plan.recipes[static_cast<size_t>(id)].kind;
+      switch (kind) {
+        case RecipeKind::kNull: *out = nullptr; return true;
+        case RecipeKind::kValue:
+          *out = Py_XNewRef(reinterpret_cast<PyObject*>(state->values[plan.recipes[static_cast<size_t>(id)].value]));
+          return true;
+        case RecipeKind::kConstant:
+          *out = Py_XNewRef(static_cast<PyObject*>(
+              segment_->bindings[static_cast<size_t>(plan.recipes[static_cast<size_t>(id)].constant)]));
+          return true;
+        default:
+          if (!builder) builder.emplace(state, memo);
+          return builder->make(id, out);
+      }
+    };
+    auto add = [&](RecipeId id) {
+      if (good) good = make(id, &objects_[object_count_]);
       if (good) ++object_count_;
     };
     if (exit_->kind == ExitKind::kReturn) {
-      good = builder.make(exit_->result, &result_);
+      good = make(exit_->result, &result_);
     } else {
       for (const FrameState& frame : exit_->frames) {
         add(frame.function);

@@ -117,6 +117,11 @@ void log_break(const BreakRecord& record, const char* introduction) {
   write_record(LogKind::k_graph_breaks, text + message_of(record) + "User code traceback:\n" + stack_text(record.stack));
 }
 
+bool compiles_are_shown() {
+  return recording != nullptr || is_logged(LogKind::k_guards) || is_logged(LogKind::k_graph) ||
+         is_logged(LogKind::k_plan) || is_logged(LogKind::k_asm);
+}
+
 void note_compile(const CompileRecord& record) {
   if (recording == nullptr) return;
   SavedError saved;
@@ -124,10 +129,11 @@ void note_compile(const CompileRecord& record) {
   Ref stack(list_of(record.ended_by == nullptr ? std::vector<std::string>{} : record.ended_by->stack));
   std::string message = record.ended_by == nullptr ? "" : message_of(*record.ended_by);
   Ref entry(graph && guards && stack
-                ? Py_BuildValue("{s:s,s:O,s:i,s:O,s:s,s:O,s:d,s:d,s:d}", "function", record.function.c_str(), "graph",
+                ? Py_BuildValue("{s:s,s:O,s:i,s:O,s:s,s:O,s:d,s:d,s:d,s:n}", "function", record.function.c_str(), "graph",
                                 graph.get(), "tensor_ops", record.tensor_ops, "guards", guards.get(), "break",
                                 message.c_str(), "stack", stack.get(), "trace_us", record.trace_us, "fuse_us",
-                                record.fuse_us, "emit_us", record.emit_us)
+                                record.fuse_us, "emit_us", record.emit_us, "code_bytes",
+                                static_cast<Py_ssize_t>(record.code_bytes))
                 : nullptr);
   if (!entry || PyList_Append(recording, entry.get()) < 0) PyErr_Clear();  // explain() shows less; the program runs on
 }

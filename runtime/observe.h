@@ -54,8 +54,10 @@ struct CompileRecord {
   std::vector<std::string> guards;
   const BreakRecord* ended_by = nullptr;  // null: the function returned, or a loop header was reached
   double trace_us = 0, fuse_us = 0, emit_us = 0;
+  size_t code_bytes = 0;  // of the segment and its kernels
 };
 void note_compile(const CompileRecord& record);
+bool compiles_are_shown();  // explain() records, or a log wants more than breaks
 
 bool init_observe(PyObject* module);
 

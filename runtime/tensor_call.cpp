@@ -117,6 +117,10 @@ bool parse_bound(ParsedCall* call) {
 
 PyObject* call_row(const FunctionRow& row, PyObject* self, PyObject* const* arguments, size_t positional,
                    PyObject* keyword_names) {
+  if (row.parse == nullptr && row.run != nullptr) {
+    Arguments bound;
+    return bind(row, self, arguments, positional, keyword_names, &bound) ? row.run(bound) : nullptr;
+  }
   ParsedCall call;
   if (!bind(row, self, arguments, positional, keyword_names, &call.arguments) || !parse_bound(&call)) return nullptr;
   return execute(call);
