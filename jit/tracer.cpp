@@ -373,7 +373,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
       Value* value = frame.locals[slot];
       if (value->forwarded != nullptr && !(frame.root && value->slot == static_cast<int32_t>(slot)))
         value = value->forwarded;
-      bool live = input_.policy.exact_locals || frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
+      bool live = input_.policy.exact_locals || shows_dead_locals_ || frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
       bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() || (value->is_number() && value->boxed != kNoValue);
       if (value->kind == ValueKind::kTensor && value->node >= 0) exists = false;  // perhaps only inside a kernel
@@ -490,7 +490,10 @@ Flow Tracer::run_loop(size_t floor) {
       TraceFrame& broken = frame();
       if (changed_) break_from_the_start(reason_, context_);
       broken.stack = broken.before;
+      shows_dead_locals_ = reason_ == BreakReason::k_raises || reason_ == BreakReason::k_unbound ||
+                           must_raise(*broken.bytecode, broken.bytecode->index_at[broken.at]);
       ExitId exit = exit_here(ExitKind::kStep);
+      shows_dead_locals_ = false;
       BreakRecord record;
       record.reason = static_cast<int32_t>(reason_);
       record.context = context_;

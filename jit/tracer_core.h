@@ -202,6 +202,7 @@ class Tracer {
   // A break and a side exit perform the present instruction once more, so it must not have changed anything: no effect
   // recorded, no value that is older than it moved on. Of a builtin's callbacks the builtin's call is the instruction.
   bool changed_ = false;
+  bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
 };
 
