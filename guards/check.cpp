@@ -40,6 +40,7 @@ bool same_atom(PyObject* a, PyObject* b) {
 // Whether Python could call two objects equal that same_atom() tells apart: True is 1, and user code may say anything.
 bool may_be_equal(PyObject* a, PyObject* b) {
   enum Family { kNumber, kTuple, kOther, kUser };
+  if (compares_by_identity(a) || compares_by_identity(b)) return false;  // look_up() asked for identity
   auto family = [](PyObject* object) {
     if (PyLong_CheckExact(object) || PyBool_Check(object) || PyFloat_CheckExact(object) ||
         PyComplex_CheckExact(object)) {
@@ -61,7 +62,7 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
   }
   PyObject *candidate, *value;
   for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &candidate, &value);) {
-    if (same_atom(candidate, key)) return value;
+    if (candidate == key || same_atom(candidate, key)) return value;
     if (may_be_equal(candidate, key)) *unknown = true;
   }
   return nullptr;

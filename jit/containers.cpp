@@ -102,8 +102,7 @@ bool Tracer::key_of(Value* key, PyObject** out) {
   if (key->kind == ValueKind::kInt || key->kind == ValueKind::kFloat || key->kind == ValueKind::kBool) return false;
   if (fold(key, out)) return !is_nan(*out);  // a NaN is found by identity
   // Classes, functions and modules hash by identity.
-  if (key->is_constant() && (PyType_Check(key->object) || PyModule_Check(key->object)) &&
-      Py_TYPE(key->object)->tp_hash == PyBaseObject_Type.tp_hash) {
+  if (key->is_constant() && (PyType_Check(key->object) || PyModule_Check(key->object)) && compares_by_identity(key->object)) {
     *out = key->object;
     return true;
   }
@@ -136,7 +135,7 @@ static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
   while (PyDict_Next(dict, &position, &each, &item)) {
     PyTypeObject* type = Py_TYPE(each);
     if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyFloat_Type && type != &PyBool_Type && each != Py_None &&
-        type != &PyBytes_Type && !(PyType_Check(each)))
+        type != &PyBytes_Type && !compares_by_identity(each))
       return false;
   }
   *value = PyDict_GetItemWithError(dict, key);

@@ -64,4 +64,10 @@ struct InternalError : std::logic_error {
 #define KN_CHECK(condition) \
   (__builtin_expect(!!(condition), 1) ? (void)0 : ::kintsugi::check_failed(#condition, __FILE__, __LINE__))
 
+// Equal only to itself, whatever the other object's class says of others: classes, modules, plain instances.
+inline bool compares_by_identity(PyObject* object) {
+  return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+         Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash;
+}
+
 }  // namespace kintsugi
