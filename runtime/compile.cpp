@@ -21,30 +21,19 @@ double now_us() {
   return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
 }
 
-// The collector runs finalisers, so any Python code; while we trace nothing may change.
-class CollectorHeld {
- public:
-  explicit CollectorHeld(PyThreadState* thread) : thread_(thread), was_on_(set_collector(thread, false)) {}
-  ~CollectorHeld() {
-    if (was_on_) set_collector(thread_, true);
-  }
-
- private:
-  PyThreadState* thread_;
-  bool was_on_;
-};
-
 // ---- Learning ------------------------------------------------------------------------------------------------------
 
 // The value differs from the recorded one in what a more general segment could take as an input.
-bool could_be_general(const Guard& guard, const SegmentCode& code, const std::vector<uint64_t>& values) {
+// `last`: the entry has all its segments, and only a general one can serve what is to come. Text stays a constant until
+// then: as an object it can be handed on, but not compared.
+bool could_be_general(const Guard& guard, bool last, const SegmentCode& code, const std::vector<uint64_t>& values) {
   if (guard.a == kNoValue) return false;
   auto* object = reinterpret_cast<PyObject*>(values[static_cast<size_t>(guard.a)]);
   if (object == nullptr) return false;
   switch (guard.kind) {
     case GuardKind::k_int_equal: return PyLong_CheckExact(object);
     case GuardKind::k_float_equal: return PyFloat_CheckExact(object);
-    case GuardKind::k_equal: return PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
+    case GuardKind::k_equal: return last && (PyUnicode_CheckExact(object) || PyBytes_CheckExact(object));
     case GuardKind::k_list_length: return PyList_CheckExact(object);
     case GuardKind::k_range_equal: return PyRange_Check(object);
     case GuardKind::k_tensor_layout: {
@@ -70,8 +59,11 @@ void log_recompile(const Entry& entry, const std::vector<std::string>& reasons) 
   write_record(LogKind::k_recompiles, text);
 }
 
-void learn(Entry& entry, const Activation& activation) {
+// True: it learnt something with the entry full.
+bool learn(Entry& entry, const Activation& activation) {
   std::vector<std::string> reasons;
+  size_t known = entry.memory.dynamic.size();
+  bool last = entry.segments.size() == static_cast<size_t>(options.recompile_limit);
   for (Segment* segment : entry.segments) {
     std::vector<uint64_t> values;
     MissReport miss = look_for_miss(*segment, activation, &values);
@@ -79,10 +71,11 @@ void learn(Entry& entry, const Activation& activation) {
     reasons.push_back(to_text(miss));
     const Plan& plan = segment->code->plan;
     const Guard& guard = plan.guards[static_cast<size_t>(miss.guard)];
-    if (guard.source >= 0 && could_be_general(guard, *segment->code, values))
+    if (guard.source >= 0 && could_be_general(guard, last, *segment->code, values))
       entry.memory.dynamic.insert(plan.sources[static_cast<size_t>(guard.source)]);
   }
   if (!reasons.empty()) log_recompile(entry, reasons);
+  return last && entry.memory.dynamic.size() > known;
 }
 
 // ---- Limits and failures -------------------------------------------------------------------------------------------
@@ -321,11 +314,11 @@ std::string place_text(PyCodeObject* code, int offset) {
 
 Segment* compile_segment(Entry& entry, const Activation& activation) {
   if (entry.beyond_help || _Py_IsFinalizing()) return nullptr;
-  CollectorHeld held(activation.thread);
+  CollectorHeld held(activation.thread);  // while we trace nothing may change
   CaptureScope off(false);  // records look up source lines with Python code
   try {
-    learn(entry, activation);
-    if (!has_room(entry)) return nullptr;
+    bool generalises = learn(entry, activation);
+    if (!generalises && !has_room(entry)) return nullptr;
     return trace_and_emit(entry, activation);
   } catch (const std::exception& failure) {
     if (PyErr_Occurred()) PyErr_Clear();

@@ -106,6 +106,7 @@ class Builder {
   }
   bool fill(const Recipe& recipe, PyObject* container);
 
+  CollectorHeld held_{this_thread()};  // a finaliser could drop what values only borrow
   NativeState* state_;
   const Plan& plan_;
   const std::vector<void*>& bindings_;

@@ -86,6 +86,19 @@ inline PyObject* handled_exception(PyThreadState* thread) {
 inline bool set_collector(PyThreadState* thread, bool on) {
   return std::exchange(thread->interp->gc.enabled, on ? 1 : 0) != 0;
 }
+class CollectorHeld {
+ public:
+  explicit CollectorHeld(PyThreadState* thread) : thread_(thread), was_on_(set_collector(thread, false)) {}
+  ~CollectorHeld() {
+    if (was_on_) set_collector(thread_, true);
+  }
+  CollectorHeld(const CollectorHeld&) = delete;
+  CollectorHeld& operator=(const CollectorHeld&) = delete;
+
+ private:
+  PyThreadState* thread_;
+  bool was_on_;
+};
 
 // Whether the collector knows the object; PyObject_GC_IsTracked without a call.
 inline bool is_tracked(PyObject* object) { return _PyObject_GC_IS_TRACKED(object); }
