@@ -127,9 +127,9 @@ bool infer_reduction(Op op, const Operand& operand, const Attributes& attributes
 // torch's rule: 1-D operands are a row on the left and a column on the right, and that dimension is dropped again.
 bool infer_matmul(std::span<const Operand> operands, const Attributes& attributes, Result* result, OpError* error) {
   const Shape &a = operands[0].shape, &b = operands[1].shape;
-  std::string both = "matmul: shapes " + sizes_of(a) + " and " + sizes_of(b);
+  auto both = [&] { return "matmul: shapes " + sizes_of(a) + " and " + sizes_of(b); };
   if (a.rank == 0 || b.rank == 0) {
-    return fail(error, ErrorKind::kRuntime, both + ": both must have at least one dimension");
+    return fail(error, ErrorKind::kRuntime, both() + ": both must have at least one dimension");
   }
   if (operands[0].dtype != operands[1].dtype) {
     return fail(error, ErrorKind::kRuntime,
@@ -140,7 +140,7 @@ bool infer_matmul(std::span<const Operand> operands, const Attributes& attribute
   int64_t inner_b = b.sizes[b.rank > 1 ? b.rank - 2 : 0];
   if (inner_a != inner_b) {
     return fail(error, ErrorKind::kRuntime,
-                both + " cannot be multiplied: sizes " + std::to_string(inner_a) + " and " + std::to_string(inner_b) +
+                both() + " cannot be multiplied: sizes " + std::to_string(inner_a) + " and " + std::to_string(inner_b) +
                     " differ");
   }
   Shape left = a, right = b;
@@ -148,13 +148,13 @@ bool infer_matmul(std::span<const Operand> operands, const Attributes& attribute
   right.rank = std::max(b.rank - 2, 0);
   Shape& shape = result->shape;
   if (!broadcast(left, right, &shape, error)) {
-    return fail(error, ErrorKind::kRuntime, both + ": the leading " + error->text);
+    return fail(error, ErrorKind::kRuntime, both() + ": the leading " + error->text);
   }
   if (a.rank > 1) shape.sizes[shape.rank++] = a.sizes[a.rank - 2];
   if (b.rank > 1) shape.sizes[shape.rank++] = b.sizes[b.rank - 1];
   Shape none;
   if (!broadcast(shape, none, &shape, error)) {  // sets strides, and refuses too many elements
-    return fail(error, ErrorKind::kRuntime, both + ": too many elements");
+    return fail(error, ErrorKind::kRuntime, both() + ": too many elements");
   }
   return apply_dtype_rule(Op::k_matmul, operands[0].dtype, attributes, result, error);
 }

@@ -522,6 +522,29 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
   });
 }
 
+// The first segment does not fit; another may.
+[[gnu::noinline]] PyObject* call_another(Compiled* self, PyObject* const* args, size_t nargsf, const Segment* missed) {
+  const auto& segments = self->entry->segments;
+  int32_t most = 0;
+  for (const Segment* segment : segments) most = std::max(most, segment->code->plan.value_count);
+  auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(most) + 1) * sizeof(uint64_t)));
+  for (Segment* segment : segments) {  // guards run no foreign code: the list stays as it is
+    if (segment == missed || !segment->reads_parameters_only) continue;
+    NativeState state{reinterpret_cast<void* const*>(args), self->wrapper.function, values, &helper_table(),
+                      segment->code, nullptr, kNoExit};
+    pin(segment);
+    ExitId id = segment->code->entry(&state);
+    if (id == kMissed) {
+      unpin(segment);
+      continue;
+    }
+    segment->last_run = next_tick();
+    if (segment->entry != nullptr) self->entry->first = segment;
+    return leave_fast(self, args, &state, segment, id);
+  }
+  return call_slow(self, args, nargsf, nullptr);
+}
+
 PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   Compiled* self = as_compiled(object);
   if (kwnames != nullptr || PyVectorcall_NARGS(nargsf) != self->parameters || code_of(self->function()) != self->code ||
@@ -543,7 +566,7 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   }
   if (id != kMissed) return leave_fast(self, args, &state, segment, id);
   unpin(segment);
-  return call_slow(self, args, nargsf, kwnames);
+  return call_another(self, args, nargsf, segment);
 }
 
 // ---- The wrapper ---------------------------------------------------------------------------------------------------

@@ -53,15 +53,19 @@ PyObject* boxed(const NativeState* state, ValueId value, int8_t kind) {
 
 int run_op(NativeState* state, const Step* step) {
   const OpCall& call = state->segment->plan.ops[static_cast<size_t>(step->index)];
-  size_t count = step->list.size();
-  std::vector<Ref> operands;
-  std::vector<PyObject*> pointers;
-  for (size_t i = 0; i < count; ++i) {
-    operands.emplace_back(boxed(state, step->list[i], call.operand_kinds[i]));
-    if (!operands.back()) return put(state, step->dst, nullptr);
-    pointers.push_back(operands.back().get());
+  constexpr size_t kFew = 4;  // cat and stack have more
+  PyObject* few[kFew];
+  std::vector<PyObject*> many;
+  PyObject** operands = few;
+  size_t count = step->list.size(), made = 0;
+  if (count > kFew) {
+    many.resize(count);
+    operands = many.data();
   }
-  return put(state, step->dst, apply_op(call.op, pointers.data(), count, call.attributes));
+  while (made < count && (operands[made] = boxed(state, step->list[made], call.operand_kinds[made])) != nullptr) ++made;
+  PyObject* result = made < count ? nullptr : apply_op(call.op, operands, count, call.attributes);
+  while (made > 0) Py_DECREF(operands[--made]);
+  return put(state, step->dst, result);
 }
 
 // Node after node, as eager code would: sizes are known only now.

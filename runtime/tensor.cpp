@@ -312,8 +312,9 @@ bool read_operand(Op op, size_t index, Borrowed object, OperandValue* out) {
 
 }  // namespace
 
-// A Python int takes part in the dtype of the tensors beside it, so it has to fit there.
+// A Python int takes part in the dtype of the tensors beside it, so it has to fit there, unless all become floats.
 static bool ints_fit(Op op, const OperandValue* values, size_t count) {
+  if (info(op).dtype_rule == DTypeRule::kPromoteFloat) return true;
   for (size_t i = 0; i < count; ++i) {
     const OperandValue& number = values[i];
     if (!number.is_number || number.number_dtype != DType::k_int64 || number.number.i64 == static_cast<int32_t>(number.number.i64))
@@ -389,9 +390,12 @@ PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attribu
   for (size_t i = 0; i < count; ++i) {
     if (!read_operand(op, i, operands[i], &values[i])) return nullptr;
   }
-  if (info(op).op_class == OpClass::kElementwise && (count == 1 || count == 2) && !attributes.has_dtype) {
+  bool product = op == Op::k_matmul && count == 2 && !values[0].is_number && !values[1].is_number;
+  bool elementwise = info(op).op_class == OpClass::kElementwise && (count == 1 || count == 2);
+  if ((elementwise || product) && !attributes.has_dtype) {
     return apply_plain(op, values, count);
   }
+  if (op == Op::k_where && !ints_fit(op, values, count)) return nullptr;
   Layout* layout = result_layout(op, {values, count}, attributes);
   if (layout == nullptr) return nullptr;
   PyObject* result = run_into_new(op, {values, count}, attributes, layout);
