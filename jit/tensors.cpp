@@ -205,7 +205,9 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
   switch (call.kind) {
     case CallKind::kOp: {
       bool random = call.op == Op::k_rand || call.op == Op::k_randn;
-      if (!random && collect() && node_of(call.op, call.attributes, out)) return Flow::kGo;
+      // Sizes and values of a creation are in its attributes: today's, when words or dynamic sizes went into them.
+      bool varies = info(call.op).op_class == OpClass::kCreation && (dynamic || has_words);
+      if (!random && !varies && collect() && node_of(call.op, call.attributes, out)) return Flow::kGo;
       // Sizes or fill values known only at run time, and draws: the call itself runs; its result's dtype and rank are known.
       if (callable == nullptr) return stop(BreakReason::k_tensor_call, "operands that are known only at run time");
       std::vector<Operand> facts;
