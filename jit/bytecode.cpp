@@ -65,6 +65,7 @@ void decode_instructions(Bytecode* bytecode) {
   const auto* units = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes.get()));
   auto count = static_cast<int32_t>(PyBytes_GET_SIZE(bytes.get()) / 2);
   bytecode->index_at.assign(count, -1);
+  bytecode->instructions.reserve(static_cast<size_t>(count));
   for (int32_t offset = 0; offset < count;) {
     int32_t unit = offset;
     uint32_t argument = units[2 * unit + 1];
@@ -205,6 +206,10 @@ void compute_liveness(Bytecode* bytecode) {
   const std::vector<uint64_t> always = always_live(*bytecode);
   bytecode->live.assign(static_cast<size_t>(count) * words, 0);
   std::vector<uint64_t> row(words);
+  bool goes_back = false;  // otherwise one pass sees it all
+  for (const Instruction& instruction : bytecode->instructions)
+    goes_back = goes_back || jumps_back(row_of(instruction.opcode).flow);
+  for (const Handler& handler : bytecode->handlers) goes_back = goes_back || handler.target < handler.end;
   for (bool changed = true; changed;) {
     changed = false;
     for (int32_t index = count - 1; index >= 0; --index) {
@@ -226,7 +231,7 @@ void compute_liveness(Bytecode* bytecode) {
       uint64_t* live = &bytecode->live[index * words];
       if (std::memcmp(live, row.data(), words * sizeof(uint64_t)) != 0) {
         std::memcpy(live, row.data(), words * sizeof(uint64_t));
-        changed = true;
+        changed = goes_back;
       }
     }
   }

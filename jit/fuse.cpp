@@ -5,6 +5,7 @@
 // Memory of known size is reserved before the first step: a shortage there leaves by the entry's own exit, before anything
 // visible happened.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <set>
@@ -44,6 +45,22 @@ int8_t operand_kind(const NodeOperand& operand) {
   if (!operand.is_number) return 0;
   return operand.dtype == DType::k_float64 ? 2 : operand.dtype == DType::k_int64 ? 1 : 3;
 }
+
+// A number for each value or node that has one. Keys are small and dense.
+class Numbers {
+ public:
+  static constexpr int kNone = -1;
+  int get(int32_t key) const { return static_cast<size_t>(key) < numbers_.size() ? numbers_[static_cast<size_t>(key)] : kNone; }
+  bool has(int32_t key) const { return get(key) != kNone; }
+  void set(int32_t key, int number) {
+    if (key < 0) return;
+    if (static_cast<size_t>(key) >= numbers_.size()) numbers_.resize(static_cast<size_t>(key) + 1, kNone);
+    numbers_[static_cast<size_t>(key)] = number;
+  }
+
+ private:
+  std::vector<int> numbers_;
+};
 
 class Fuser {
  public:
@@ -102,12 +119,11 @@ class Fuser {
   }
 
   void find_uses() {
-    for (size_t n = 0; n < trace_.nodes.size(); ++n) producer_[trace_.nodes[n].value] = static_cast<int>(n);
+    for (size_t n = 0; n < trace_.nodes.size(); ++n) producer_.set(trace_.nodes[n].value, static_cast<int>(n));
     auto use = [&](ValueId value, int at, bool as_object) {
-      auto found = producer_.find(value);
-      if (found == producer_.end()) return;
-      last_use_[value] = std::max(last_use_[value], at);
-      if (as_object) object_use_[value] = std::max(object_use_[value], at);
+      if (!producer_.has(value)) return;
+      last_use_.set(value, std::max(last_use_.get(value), at));
+      if (as_object) object_use_.set(value, std::max(object_use_.get(value), at));
     };
     for (size_t r = 0; r < trace_.records.size(); ++r) {
       const Record& record = trace_.records[r];
@@ -151,7 +167,7 @@ class Fuser {
         demand({node.value}, /*must=*/true);
         return;
       }
-      if (last_use_.count(node.value) != 0) pending_.push_back(index);  // else nobody looks at it
+      if (last_use_.has(node.value)) pending_.push_back(index);  // else nobody looks at it
       return;
     }
     std::vector<ValueId> operands;
@@ -182,8 +198,7 @@ class Fuser {
   }
 
   bool is_pending(ValueId value) const {
-    auto found = producer_.find(value);
-    return found != producer_.end() && std::find(pending_.begin(), pending_.end(), found->second) != pending_.end();
+    return producer_.has(value) && std::find(pending_.begin(), pending_.end(), producer_.get(value)) != pending_.end();
   }
 
   // These values must exist as objects now (those that some later record looks at).
@@ -194,12 +209,12 @@ class Fuser {
     std::vector<bool> wanted(trace_.nodes.size(), false);
     std::vector<int> work;
     for (ValueId value : values)
-      if (is_pending(value)) work.push_back(producer_[value]);
+      if (is_pending(value)) work.push_back(producer_.get(value));
     for (size_t i = 0; i < work.size(); ++i) {
       if (wanted[work[i]]) continue;
       wanted[work[i]] = true;
       for (const NodeOperand& operand : trace_.nodes[work[i]].operands)
-        if (is_pending(operand.value)) work.push_back(producer_[operand.value]);
+        if (is_pending(operand.value)) work.push_back(producer_.get(operand.value));
     }
     // Others that wait and run over the same space ride along: their operands are loaded anyway.
     std::vector<int> chosen;
@@ -216,22 +231,22 @@ class Fuser {
   }
   bool operands_ready(int index, const std::vector<bool>& wanted) {
     for (const NodeOperand& operand : trace_.nodes[index].operands)
-      if (is_pending(operand.value) && !wanted[producer_[operand.value]]) return false;
+      if (is_pending(operand.value) && !wanted[producer_.get(operand.value)]) return false;
     return true;
   }
 
   // In program order; a node joins the newest group of its space unless it needs something from a newer group.
   void emit_groups(const std::vector<int>& nodes, bool must) {
     std::vector<std::vector<int>> groups;
-    std::unordered_map<ValueId, size_t> group_of;
+    Numbers group_of;
     for (int index : nodes) {
       const Node& node = trace_.nodes[index];
       size_t earliest = 0;
       for (const NodeOperand& operand : node.operands) {
-        auto found = group_of.find(operand.value);
-        if (found == group_of.end()) continue;
-        bool same = same_space(trace_.nodes[groups[found->second][0]].layout, node.layout);
-        earliest = std::max(earliest, found->second + (same ? 0 : 1));
+        if (!group_of.has(operand.value)) continue;
+        auto group = static_cast<size_t>(group_of.get(operand.value));
+        bool same = same_space(trace_.nodes[groups[group][0]].layout, node.layout);
+        earliest = std::max(earliest, group + (same ? 0 : 1));
       }
       size_t at = groups.size();
       if (fuse_ && !node.dynamic)
@@ -239,7 +254,7 @@ class Fuser {
           if (same_space(trace_.nodes[groups[g - 1][0]].layout, node.layout)) { at = g - 1; break; }
       if (at == groups.size()) groups.emplace_back();
       groups[at].push_back(index);
-      group_of[node.value] = at;
+      group_of.set(node.value, static_cast<int>(at));
     }
     for (std::vector<int>& group : groups) emit_group(group, must);
   }
@@ -249,13 +264,11 @@ class Fuser {
     std::vector<int> outputs;
     for (int index : group) {
       const Node& node = trace_.nodes[index];
-      auto object = object_use_.find(node.value);
-      bool needed = object != object_use_.end() && object->second >= now_;
-      if (must && index == group.back()) needed = needed || last_use_.count(node.value) != 0 || node.may_raise;
+      bool needed = object_use_.has(node.value) && object_use_.get(node.value) >= now_;
+      if (must && index == group.back()) needed = needed || last_use_.has(node.value) || node.may_raise;
       if (!needed) {
         // By a node that is not in the group: one that waits, or one that comes.
-        auto last = last_use_.find(node.value);
-        if (last != last_use_.end()) needed = used_outside(node.value, group);
+        if (last_use_.has(node.value)) needed = used_outside(node.value, group);
       }
       if (needed) outputs.push_back(index);
     }
@@ -263,7 +276,7 @@ class Fuser {
   }
   bool used_outside(ValueId value, const std::vector<int>& group) {
     for (size_t n = 0; n < trace_.nodes.size(); ++n) {
-      if (std::find(group.begin(), group.end(), static_cast<int>(n)) != group.end() || done_.count(static_cast<int>(n)) != 0) continue;
+      if (std::find(group.begin(), group.end(), static_cast<int>(n)) != group.end() || done_.has(static_cast<int>(n))) continue;
       for (const NodeOperand& operand : trace_.nodes[n].operands)
         if (operand.value == value) return true;
     }
@@ -289,29 +302,24 @@ class Fuser {
 
   // operand numbers of a group's nodes: inputs first, then nodes. False: too many operands for one kernel.
   bool describe(const std::vector<int>& group, size_t outputs, Inputs* inputs, std::vector<KernelInstruction>* body) {
-    std::unordered_map<ValueId, int> inside;
-    std::vector<std::vector<int>> refs;  // input i as i, node j as -1 - j
+    Numbers inside;
+    std::vector<std::array<int, 3>> refs;  // by operand: input i as i, node j as -1 - j
     for (size_t j = 0; j < group.size(); ++j) {
       const Node& node = trace_.nodes[group[j]];
-      std::vector<int> mine;
-      for (size_t k = 0; k < node.operands.size(); ++k) {
+      std::array<int, 3> mine{};
+      for (size_t k = 0; k < node.operands.size() && k < mine.size(); ++k) {
         const NodeOperand& operand = node.operands[k];
-        auto found = inside.find(operand.value);
-        if (operand.value != kNoValue && found != inside.end()) {
-          mine.push_back(-1 - found->second);
-          continue;
-        }
         DType as = node.op == Op::k_where && k == 0 ? DType::k_bool : node.compute;
-        mine.push_back(inputs->find(operand, as));
+        mine[k] = inside.has(operand.value) ? -1 - inside.get(operand.value) : inputs->find(operand, as);
       }
-      refs.push_back(std::move(mine));
-      inside[node.value] = static_cast<int>(j);
+      refs.push_back(mine);
+      inside.set(node.value, static_cast<int>(j));
     }
     if (inputs->operands.size() + outputs > kMaxKernelOperands) return false;
     for (size_t j = 0; j < group.size(); ++j) {
       const Node& node = trace_.nodes[group[j]];
       KernelInstruction instruction{node.op, node.layout->dtype, node.compute, {-1, -1, -1}};
-      for (size_t k = 0; k < refs[j].size() && k < 3; ++k)
+      for (size_t k = 0; k < node.operands.size() && k < 3; ++k)
         instruction.operands[k] = static_cast<int16_t>(refs[j][k] >= 0 ? refs[j][k] : static_cast<int>(inputs->operands.size()) - 1 - refs[j][k]);
       body->push_back(instruction);
     }
@@ -379,7 +387,7 @@ class Fuser {
     std::vector<int> chain, work;
     std::vector<ValueId> first;
     bool shared = !is_pending(node.operands[0].value);
-    if (!shared) work.push_back(producer_[node.operands[0].value]);
+    if (!shared) work.push_back(producer_.get(node.operands[0].value));
     for (size_t i = 0; i < work.size(); ++i) {
       Node& each = trace_.nodes[work[i]];
       bool joins = same_space(each.layout, node.operands[0].layout);
@@ -390,23 +398,23 @@ class Fuser {
       if (std::find(chain.begin(), chain.end(), work[i]) != chain.end()) continue;
       chain.push_back(work[i]);
       for (const NodeOperand& operand : each.operands)
-        if (is_pending(operand.value)) work.push_back(producer_[operand.value]);
+        if (is_pending(operand.value)) work.push_back(producer_.get(operand.value));
     }
     std::sort(chain.begin(), chain.end());
     // A value of the chain with another reader must exist: then the chain is not the reduction's alone.
     for (int index : chain) {
       ValueId value = trace_.nodes[index].value;
-      bool elsewhere = object_use_.count(value) != 0;
+      bool elsewhere = object_use_.has(value);
       for (size_t n = 0; n < trace_.nodes.size() && !elsewhere; ++n) {
         bool inside = std::find(chain.begin(), chain.end(), static_cast<int>(n)) != chain.end() || &trace_.nodes[n] == &node;
-        for (const NodeOperand& operand : trace_.nodes[n].operands) elsewhere = elsewhere || (!inside && operand.value == value && done_.count(static_cast<int>(n)) == 0);
+        for (const NodeOperand& operand : trace_.nodes[n].operands) elsewhere = elsewhere || (!inside && operand.value == value && !done_.has(static_cast<int>(n)));
       }
       shared = shared || elsewhere;
     }
     Inputs inputs;
     std::vector<KernelInstruction> body;
     if (shared || !describe(chain, 1, &inputs, &body)) {
-      object_use_[node.operands[0].value] = now_;
+      object_use_.set(node.operands[0].value, now_);
       demand({node.operands[0].value});
       body.clear();
       inputs = Inputs{};
@@ -443,7 +451,7 @@ class Fuser {
     plan_.kernels.push_back(std::move(call));
     steps_.push_back(std::move(step));
     mark_done(chain);
-    done_[static_cast<int>(&node - trace_.nodes.data())] = true;
+    done_.set(static_cast<int>(&node - trace_.nodes.data()), 1);
   }
 
   void emit_dynamic(const std::vector<int>& group, const std::vector<int>& outputs) {
@@ -473,7 +481,7 @@ class Fuser {
   }
 
   void mark_done(const std::vector<int>& group) {
-    for (int index : group) done_[index] = true;
+    for (int index : group) done_.set(index, 1);
   }
 
   void add_inputs(Inputs& inputs, KernelCall* call, Step* step, std::vector<const Layout*>* layouts) {
@@ -633,8 +641,8 @@ class Fuser {
   int visit_ = 0;
   std::vector<Step> prologue_, steps_;
   std::vector<int> pending_;
-  std::unordered_map<ValueId, int> producer_, last_use_, object_use_;
-  std::unordered_map<int, bool> done_;
+  Numbers producer_, last_use_, object_use_;  // by value
+  Numbers done_;                              // by node
   std::map<std::pair<bool, int64_t>, ValueId> words_;
 };
 
