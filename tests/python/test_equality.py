@@ -462,3 +462,29 @@ def test_dynamic_sizes(name):
     after = _driver.counts("native")
     assert after["fallbacks"] == 0, _driver.counts("fallback")
     assert after["segments"] <= 6 * len(DTYPES)
+
+
+# Over x of shape (n, 2): what is made from sizes, and what reads or writes parts, must follow n.
+VARYING = [
+    "kt.zeros_like(x)", "kt.full_like(x, x.shape[0])", "kt.ones_like(x[1:]).sum()", "kt.zeros(x.shape)", "kt.zeros((x.shape[0], 2)) + x", "kt.ones([len(x)])",
+    "kt.full((len(x), 2), 1.5) + x", "kt.full((3,), x.shape[0])", "kt.eye(len(x))", "kt.arange(len(x))", "kt.zeros(len(x) + 1, dtype=kt.int64)",
+    "kt.tensor([float(len(x)), 2.0])", "kt.rand(len(x)).shape", "x.reshape(-1)", "x.reshape(x.shape[0] * 2)", "x.reshape(2, -1) + 1", "kt.reshape(x, (-1, 1))",
+    "x.view(x.numel())", "x.flatten()", "x.T + 1", "x.t()", "x.permute(1, 0)", "x.transpose(0, 1).contiguous()", "x[None]", "x.unsqueeze(0)", "x.squeeze()",
+    "x.expand(3, -1, -1)", "(x.numel(), x.size(), x.stride(), x.nbytes, x.is_contiguous(), x.shape == (5, 2), tuple(x.shape), len(x))", "x.clone()",
+    "x.double()", "(x.mean(), x.mean(0), x.sum(1), x.argmax(), x.amax(1), x.any(0))", "kt.cat([x, x[:1]])", "kt.stack([x, x])", "kt.cat([x, x], 1)",
+    "(x @ x.T, x.T @ x, x[:, 0] @ x[:, 1])", "(x[-1], x[len(x) - 1], x[::2], x[1:-1])", "x[1:] - x[:-1]", "[row * 2 for row in x]", "x.tolist()",
+    "kt.where(x > 0.5, x, len(x))", "(x * len(x), len(x) / x, x.sum() / len(x), x.long() + len(x))", "x.where(x > 0.2, 0)",
+]
+VARYING_STATEMENTS = [
+    "x[:, 0] = 1", "x[0] = 2", "x[-1] += 1", "x[1:] *= 2", "x.mul_(2)", "x.fill_(3)", "x[:] = x * 2", "x[:-1] = x[1:]", "x[:-1] += x[1:]", "x.copy_(x + 1)", "x[:, 1] += x[:, 0]",
+    "y = kt.zeros_like(x); y[:-1] += x[1:]; x = y", "y = x[1:]; y += 1", "x.T[0] -= 3", "x[len(x) // 2] = 0", "x[x.shape[0] - 1, 1] = x[0, 0]", "x += x.sum(0)", "x -= x.mean()",
+]
+
+
+@pytest.mark.parametrize("body", [f"return {text}" for text in VARYING] + [f"{text}\n return x" for text in VARYING_STATEMENTS])
+def test_sizes_that_vary(body):
+    plain, compiled = compiled_anew(f"def f(x):\n {body}")
+    for length in (5, 6, 7, 5, 9, 1, 0, 2, 30, 6, 70):
+        array = values("float32", (length, 2))
+        assert outcome(compiled, [contiguous(array)]) == outcome(plain, [contiguous(array)]), length
+    assert _driver.counts("native")["fallbacks"] == 0, _driver.counts("fallback")
