@@ -40,7 +40,7 @@ bool same_atom(PyObject* a, PyObject* b) {
 // Whether Python could call two objects equal that same_atom() tells apart: True is 1, and user code may say anything.
 bool may_be_equal(PyObject* a, PyObject* b) {
   enum Family { kNumber, kTuple, kOther, kUser };
-  if (compares_by_identity(a) || compares_by_identity(b)) return false;  // look_up() asked for identity
+  if (compares_by_identity(a) || compares_by_identity(b)) return a == b;
   auto family = [](PyObject* object) {
     if (PyLong_CheckExact(object) || PyBool_Check(object) || PyFloat_CheckExact(object) ||
         PyComplex_CheckExact(object)) {
@@ -50,7 +50,14 @@ bool may_be_equal(PyObject* a, PyObject* b) {
     return PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || object == Py_None ? kOther : kUser;
   };
   const Family x = family(a), y = family(b);
-  return x == kUser || y == kUser || (x == y && x != kOther && (!PyLong_CheckExact(a) || !PyLong_CheckExact(b)));
+  if (x == kUser || y == kUser) return true;
+  if (x != y || x == kOther) return same_atom(a, b);
+  if (x == kNumber) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;  // numbers of exact types: cannot fail
+  if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+    if (!may_be_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+  }
+  return true;
 }
 
 // The value of an atom as key, borrowed; null when it is not there. *unknown: a key is in the way that could be equal.
@@ -305,12 +312,31 @@ bool Checker::lacks_attribute(PyObject* object, const Guard& guard, GuardCache* 
 
 // ---- Text ---------------------------------------------------------------------------------------
 
+bool is_atom(PyObject* object) {
+  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
+         PyRange_Check(object);
+}
+
+std::string text_of(PyObject* object);
+
+// A dict's keys, or a tuple of them.
+std::string keys_text(PyObject* keys) {
+  Ref list(PySequence_List(keys));
+  if (!list) return PyErr_Clear(), "?";
+  std::string text;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    if (i == 8) return text + ", ...";
+    text += (i > 0 ? ", " : "") + text_of(PyList_GET_ITEM(list.get(), i));
+  }
+  return text.empty() ? "none" : text;
+}
+
 // Of an object, without its own repr unless it is an atom.
 std::string text_of(PyObject* object) {
   if (object == nullptr) return "nothing";
   const std::string type = Py_TYPE(object)->tp_name;
-  if (object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
-      PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object)) {
+  if (is_atom(object)) {
     Ref text(PyObject_Repr(object));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 == nullptr) return PyErr_Clear(), "an object of type " + type;
@@ -337,7 +363,8 @@ std::string Checker::expected_text(const Guard& guard) {
       case ConstantKind::kInt: return std::to_string(constant->i64);
       case ConstantKind::kFloat: return text_of(Ref(PyFloat_FromDouble(constant->f64)).get());
       case ConstantKind::kString: return text_of(binding(guard));
-      case ConstantKind::kObject: return constant->text.empty() ? text_of(binding(guard)) : constant->text;
+      case ConstantKind::kObject:
+        return constant->text.empty() || is_atom(binding(guard)) ? text_of(binding(guard)) : constant->text;
       default: return constant->text;
     }
   };
@@ -369,7 +396,7 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_list_length: return "a list of " + number + " items";
     case GuardKind::k_list_size: return "a list";
     case GuardKind::k_dict_length: return "a dict of " + number + " items";
-    case GuardKind::k_dict_keys: return "a dict with the keys " + constant_text();
+    case GuardKind::k_dict_keys: return "a dict with the keys " + keys_text(binding(guard));
     case GuardKind::k_dict_lacks: return "a dict without key " + constant_text();
     case GuardKind::k_instance_lacks: return "no attribute " + constant_text();
     case GuardKind::k_cell_empty: return "an empty cell";
@@ -407,7 +434,20 @@ std::string Checker::found_text(const Guard& guard) {
     }
     case GuardKind::k_dict_value: return PyDict_CheckExact(object(guard.a)) ? "no such key" : text_of(object(guard.a));
     case GuardKind::k_instance_value: return "no such attribute";
-    case GuardKind::k_instance_lacks: return "the attribute";
+    case GuardKind::k_dict_keys:
+      if (!PyDict_CheckExact(object(guard.a))) return text_of(object(guard.a));
+      return "a dict with the keys " + keys_text(object(guard.a));
+    case GuardKind::k_dict_lacks: {
+      if (!PyDict_CheckExact(object(guard.a))) return text_of(object(guard.a));
+      bool unknown = false;
+      PyObject* value = look_up(object(guard.a), binding(guard), &unknown);
+      return value == nullptr ? "a dict with keys that compare in their own way" : "the value " + text_of(value);
+    }
+    case GuardKind::k_instance_lacks: {
+      bool unknown = false;
+      GuardCache nowhere;
+      return "the attribute, " + text_of(find_attribute(object(guard.a), guard, &nowhere, &unknown));
+    }
     case GuardKind::k_identical: return "two objects";
     case GuardKind::k_distinct: return "the same object twice";
     default: return text_of(object(guard.a));

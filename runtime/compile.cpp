@@ -59,6 +59,24 @@ void log_recompile(const Entry& entry, const std::vector<std::string>& reasons) 
   write_record(LogKind::k_recompiles, text);
 }
 
+// A class in it has changed: no version comes back.
+bool is_outdated(const SegmentCode& code) {
+  for (const Guard& guard : code.plan.guards) {
+    if (guard.kind != GuardKind::k_type_version && guard.kind != GuardKind::k_class_version) continue;
+    auto* type = static_cast<PyTypeObject*>(code.bindings[static_cast<size_t>(guard.constant)]);
+    if (static_cast<int64_t>(type_version(type)) != guard.imm) return true;
+  }
+  return false;
+}
+
+// Makes room of segments that cannot fit again. A program that changes a class at each call is left to the limit.
+void retire_outdated(Entry& entry) {
+  constexpr int kMostRetired = 64;
+  std::vector<Segment*> segments = entry.segments;
+  for (Segment* segment : segments)
+    if (entry.outdated < kMostRetired && is_outdated(*segment->code)) ++entry.outdated, retire(segment);
+}
+
 // True: it learnt something with the entry full.
 bool learn(Entry& entry, const Activation& activation) {
   std::vector<std::string> reasons;
@@ -75,6 +93,7 @@ bool learn(Entry& entry, const Activation& activation) {
       entry.memory.dynamic.insert(plan.sources[static_cast<size_t>(guard.source)]);
   }
   if (!reasons.empty()) log_recompile(entry, reasons);
+  retire_outdated(entry);
   return last && entry.memory.dynamic.size() > known;
 }
 

@@ -48,6 +48,7 @@ struct Entry {
   Segment* first = nullptr;          // tried first: the latest hit
   std::vector<Segment*> segments;    // in order of compilation; holds `first` too
   EntryMemory memory;
+  int32_t outdated = 0;              // segments retired because a class changed
   bool limit_told = false;
   bool beyond_help = false;          // tracing failed for a reason that will not go away
 };
