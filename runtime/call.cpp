@@ -371,6 +371,8 @@ bool has_tensor_ops(const CodeRecord& record) {
 }
 
 bool wants_frame(PyCodeObject* code) {
+  // A break inside inlined callees makes all their frames at once: that must fit above the reserve.
+  if (c_stack_left() < 2 * kStackReserve) return false;
   CodeRecord* record = find_record(code);
   if (record == nullptr) record = record_of(code);
   return record != nullptr && !record->skipped && !record->plain && !options.disable && !_Py_IsFinalizing();
