@@ -1,5 +1,6 @@
 // Tensor memory from mimalloc. One block holds the header, padded to a cache line, and the data behind it. Each thread
-// keeps a few small blocks that it gave back, so that a call's result costs a few instructions. The last few large
+// keeps a few small blocks that it gave back, so that a call's result costs a few instructions, and the last few of
+// middle size, since mimalloc gives a page back when its last block is freed: microseconds. The last few large
 // blocks are kept for all: the first touch of fresh pages costs more than the arithmetic on them.
 #include "kernels/buffers.h"
 
@@ -42,10 +43,14 @@ Cell cells[kCells];
 // What a thread has at hand: its counter, and small blocks that it gave back, by size in cache lines.
 constexpr size_t kLines = kKeepFrom == SIZE_MAX ? 1 : 18;  // header and a kilobyte; none under AddressSanitizer
 constexpr int kAtRest = 16;
+constexpr uint32_t kMiddle = 8;
 struct ThreadMemory {
   int cell = -1;
   int8_t at_rest[kLines] = {};
   Buffer* blocks[kLines] = {};  // linked by owner
+  Buffer* middle[kMiddle] = {};
+  uint32_t next_middle = 0;  // goes when there is no place
+  bool ended = false;        // keeps no more
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local ThreadMemory thread_memory;  // looked up without a call
 
@@ -60,6 +65,9 @@ struct ThreadEnd {
         free_block(block);
       }
     }
+    memory.ended = true;
+    for (Buffer*& block : memory.middle)
+      if (block) free_block(std::exchange(block, nullptr));
     if (memory.cell < kShared) cells[memory.cell].owned.store(false, std::memory_order_release);
     memory.cell = kShared;
   }
@@ -130,11 +138,29 @@ void free_all_kept() {
 
 size_t lines_of(size_t capacity) { return (capacity + 63) / 64; }
 
+void keep_middle(ThreadMemory& memory, Buffer* buffer) {
+  if (kLines == 1 || memory.ended) return free_block(buffer);
+  for (Buffer*& place : memory.middle) {
+    if (!place) {
+      place = buffer;
+      return;
+    }
+  }
+  free_block(std::exchange(memory.middle[memory.next_middle++ % kMiddle], buffer));
+}
+
+Buffer* take_middle(ThreadMemory& memory, size_t lines) {
+  for (Buffer*& block : memory.middle)
+    if (block && lines_of(block->bytes + kHeaderBytes) == lines) return std::exchange(block, nullptr);
+  return nullptr;
+}
+
 void destroy_small(Buffer* buffer) {
   ThreadMemory& memory = thread_memory;
   count_live(memory, -1);
   const size_t lines = lines_of(buffer->bytes + kHeaderBytes);
-  if (lines >= kLines || memory.at_rest[lines] == kAtRest) return free_block(buffer);
+  if (lines >= kLines) return keep_middle(memory, buffer);
+  if (memory.at_rest[lines] == kAtRest) return free_block(buffer);
   memory.at_rest[lines]++;
   buffer->owner = memory.blocks[lines];
   memory.blocks[lines] = buffer;
@@ -168,14 +194,13 @@ Buffer* allocate_buffer(size_t bytes) {
   if (capacity < kKeepFrom) {
     ThreadMemory& memory = thread_memory;
     const size_t lines = lines_of(capacity);
-    void* block = lines < kLines ? memory.blocks[lines] : nullptr;
-    if (block) {
+    void* block = lines < kLines ? memory.blocks[lines] : take_middle(memory, lines);
+    if (block && lines < kLines) {
       memory.blocks[lines] = static_cast<Buffer*>(memory.blocks[lines]->owner);
       memory.at_rest[lines]--;
-    } else {
-      block = allocate_block(capacity);
-      if (!block) return nullptr;
     }
+    if (!block) block = allocate_block(capacity);
+    if (!block) return nullptr;
     return fill_header(block, static_cast<char*>(block) + kHeaderBytes, bytes, /*read_only=*/false, destroy_small,
                        nullptr);
   }
