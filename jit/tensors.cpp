@@ -292,8 +292,7 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     }
     case CallKind::kIdentity: {
       Value* same = operand_value(call.operands[0]);
-      bool by_layout = call.arguments.row != nullptr && std::string(call.arguments.row->name) == "contiguous";
-      if (same == nullptr || has_words || (dynamic && by_layout)) return stop(BreakReason::k_tensor_call, "an identity of dynamic sizes");
+      if (same == nullptr || has_words) return stop(BreakReason::k_tensor_call, "an identity");
       *out = same;
       return Flow::kGo;
     }
@@ -383,7 +382,8 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
       }
       return Flow::kGo;
     }
-    if (name == "squeeze") return stop(BreakReason::k_tensor_call, "squeeze of dynamic sizes");
+    // Which dimensions go, and whether anything is copied, may change with the sizes.
+    if (name == "squeeze" || name == "contiguous") return stop(BreakReason::k_tensor_call, name + " of dynamic sizes");
   }
   ParsedCall call;
   if (!parse_call(*row, objects.data(), objects.size() - keywords, names, &call)) return stop(BreakReason::k_tensor_call, name);
