@@ -393,9 +393,9 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
   }
   std::vector<Value*>* items;
   if ((container->kind == ValueKind::kTuple || container->kind == ValueKind::kList) && list_items(container, &items)) {
+    if (!rule_out_nan(item)) return stop_for_identity(BreakReason::k_container, "in, with NaN", {item});
     for (size_t i = 0; i < container->items.size(); ++i) {
       Value* each = item_at(container, i);
-      if (item->is_constant() && is_nan(item->object)) return stop(BreakReason::k_container, "in, with NaN");
       if (each == item && !item->is_number()) return answer(true);
       if (each->kind == ValueKind::kTensor || item->kind == ValueKind::kTensor) return stop(BreakReason::k_container, "in, with tensors");
       Value* equal = nullptr;

@@ -136,6 +136,40 @@ static bool is_float(Value* value) {
   return value->kind == ValueKind::kFloat || (value->is_constant() && PyFloat_CheckExact(value->object));
 }
 
+static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+// Those that came from outside are taken up as objects, so that the break shows the very objects: the trace begins again.
+Flow Tracer::stop_for_identity(BreakReason reason, std::string context, std::initializer_list<Value*> atoms) {
+  bool learnt = false;
+  for (const Guard& guard : plan().guards) {
+    if (guard.kind != GuardKind::k_int_equal && guard.kind != GuardKind::k_float_equal && guard.kind != GuardKind::k_equal) continue;
+    const Constant& constant = plan().constants[guard.constant];
+    for (Value* atom : atoms) {
+      PyObject* object = atom->is_constant() ? atom->object : nullptr;
+      bool alike = object != nullptr;
+      if (constant.kind == ConstantKind::kInt) {
+        int overflow = 0;
+        alike = alike && PyLong_CheckExact(object) && PyLong_AsLongLongAndOverflow(object, &overflow) == constant.i64 && overflow == 0;
+      } else if (constant.kind == ConstantKind::kFloat) {
+        alike = alike && PyFloat_CheckExact(object) && same_bits(constant.f64, PyFloat_AS_DOUBLE(object));
+      } else {
+        alike = alike && result_->bindings[guard.constant] == object;
+      }
+      if (alike) learnt |= input_.memory->dynamic.insert(plan().sources[guard.source]).second;
+    }
+  }
+  if (learnt && input_.policy.dynamic != 0) throw Restart{};
+  return stop(reason, std::move(context));
+}
+
+bool Tracer::rule_out_nan(Value* number) {
+  if (number->is_constant()) return !is_nan(number->object);
+  if (number->kind != ValueKind::kFloat) return true;
+  if (std::isnan(number->float_hint)) return false;
+  specialise(word_compare(Compare::kEqual, number, number));
+  return true;
+}
+
 static double python_floor_divide(double a, double b) {
   Ref left(PyFloat_FromDouble(a)), right(PyFloat_FromDouble(b));
   Ref result(PyNumber_FloorDivide(left.get(), right.get()));
@@ -394,7 +428,7 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     if (equality && x->size() != y->size()) return answer(operation == Py_NE);
     for (size_t i = 0; i < std::min(x->size(), y->size()); ++i) {
       Value *p = item_at(left, i), *q = item_at(right, i), *same = nullptr;
-      if (p->is_constant() && is_nan(p->object)) return stop(BreakReason::k_container, "comparing containers of NaN");
+      if (!rule_out_nan(p)) return stop_for_identity(BreakReason::k_container, "comparing containers of NaN", {p, q});
       if (p == q && !p->is_number()) continue;
       bool known, truth_of;
       if (p->kind == ValueKind::kTensor || q->kind == ValueKind::kTensor)

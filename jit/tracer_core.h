@@ -3,6 +3,7 @@
 // containers.cpp, numbers.cpp, tensors.cpp, calls.cpp, builtins.cpp. Nobody else includes it.
 #pragma once
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -105,6 +106,9 @@ class Tracer {
   Value* word_compare(Compare how, Value* left, Value* right);
   Value* as_float(Value* number);
   Value* word(Value* number);            // constant int or float -> word
+  // A break at what depends on which objects these atoms are: guards say only what they are worth.
+  Flow stop_for_identity(BreakReason reason, std::string context, std::initializer_list<Value*> atoms);
+  bool rule_out_nan(Value* number);      // containers compare by identity first; false: it is one
 
   // ---- tensors.cpp
   Flow tensor_call(const FunctionRow* row, const std::vector<Value*>& arguments, PyObject* names, Value** out);

@@ -139,14 +139,19 @@ static Flow is_op(Tracer& t, bool invert) {
     bool other_is_number_like = left->is_number() && right->is_number();
     Value* constant = left->is_constant() ? left : right;
     if (other_is_number_like || (constant->is_constant() && known_by_value(constant->object)))
-      return t.stop(BreakReason::k_instruction, "identity of numbers");
+      return t.stop_for_identity(BreakReason::k_instruction, "identity of numbers", {left, right});
     answer = false;
   } else if (left->is_constant() && right->is_constant()) {
     // Guards say what such objects are worth, not which ones they are.
     bool alike = known_by_value(left->object) && Py_TYPE(left->object) == Py_TYPE(right->object);
     if (alike && (answer || PyObject_RichCompareBool(left->object, right->object, Py_EQ) != 0))
-      return t.stop(BreakReason::k_instruction, "identity of equal values");
+      return t.stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
     answer = left->object == right->object;
+  } else if (left->is_constant() || right->is_constant()) {
+    PyObject* constant = left->is_constant() ? left->object : right->object;
+    Value* other = left->is_constant() ? right : left;
+    if (known_by_value(constant) && other->object != nullptr && Py_TYPE(other->object) == Py_TYPE(constant))
+      return t.stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
   }
   if (!answer && left->is_real() && right->is_real() && left->source >= 0 && right->source >= 0 &&
       left->kind == right->kind) {
