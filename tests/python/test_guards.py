@@ -1,9 +1,7 @@
 """Guards: a program whose guard holds, fails, holds again gives the right value each time; compiles once for each variant; and
 the recompile record names what differed. Then aliasing, odd numbers, objects that die, the limit, and general segments."""
 import builtins
-import contextlib
 import gc
-import io
 import math
 import sys
 import types
@@ -480,3 +478,269 @@ def test_the_record_names_what_differed(name, stress, capfd):
     records = [line for line in text.splitlines() if "not met:" in line]
     assert name in COUNTS or len(records) == 1, text
     assert source in records[0] and old in records[0] and new in records[0], records
+
+
+# ---- Aliasing of tensors -------------------------------------------------------------------------------------------
+
+
+def overlapping(x, y):
+    x.mul_(2.0)
+    z = x + y
+    y.add_(1.0)
+    return z, x + 0.0
+
+
+def pairs():
+    base = lambda: kt.arange(8) * 1.0  # noqa: E731
+    yield lambda: (base(), base())
+    yield lambda: (lambda b: (b, b))(base())
+    yield lambda: (lambda b: (b[:6], b[2:]))(base())
+    yield lambda: (lambda b: (b[2:], b[:6]))(base())
+    yield lambda: (lambda b: (b[:4], b[4:]))(base())          # side by side: nothing in common
+    yield lambda: (lambda b: (b[::2], b[1::2]))(base())       # between one another
+    yield lambda: (lambda b: (b.reshape(2, 4), b[:4]))(base())
+    yield lambda: (lambda b: (b.reshape(2, 4), b.reshape(4, 2).T))(base())
+
+
+def test_tensors_that_share_memory():
+    fast = kt.compile(overlapping)
+    for _ in range(2):
+        for make in [*pairs(), *reversed([*pairs()])]:
+            assert outcome(fast, make()) == outcome(overlapping, make())
+    assert native["hand_overs"] == native["fallbacks"] == 0
+
+
+def test_memory_shared_with_what_attributes_and_lists_hold():
+    class Holder:
+        pass
+
+    def f(holder, items, x):
+        holder.state.add_(1.0)
+        items[0].mul_(2.0)
+        return x + holder.state[: x.shape[0]]
+
+    def worlds():
+        for alias in ("none", "all", "items", "argument"):
+            holder = Holder()
+            holder.state = kt.ones(4)
+            items = [holder.state if alias in ("all", "items") else kt.ones(4)]
+            yield holder, items, holder.state[1:] if alias in ("all", "argument") else kt.ones(3)
+
+    fast = kt.compile(f)
+    for _ in range(2):
+        for mine, theirs in zip(worlds(), worlds()):
+            assert outcome(fast, mine) == outcome(f, theirs)
+
+
+def test_many_names_of_one_list():
+    def f(x, a, b, c):
+        a.append(x)
+        c.extend([1, 2])
+        b[0] = len(a)
+        return len(b), len(c), a[0]
+
+    def lists(pattern):
+        pool = {}
+        return [pool.setdefault(name, [0]) for name in pattern]
+    fast = kt.compile(f)
+    for pattern in ("abc", "aab", "aba", "abb", "aaa", "abc", "aaa"):
+        assert outcome(fast, (x3(), *lists(pattern))) == outcome(f, (x3(), *lists(pattern)))
+    assert native["fallbacks"] == 0
+
+
+# ---- Numbers -------------------------------------------------------------------------------------------------------
+
+ODD_NUMBERS = [0, 1, -1, True, False, 1.0, 0.0, -0.0, math.nan, math.inf, -math.inf, 2, 2.5, 2**31, 2**53, 2**53 + 1, 2**63 - 1,
+               2**63, -2**63, -2**63 - 1, 2**70, 5e-324, 1e308, 1 + 2j]
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, n: (n + 1, n * 2, -n),
+    lambda x, n: (n * n, n - 1, n / 3),
+    lambda x, n: (n // 3, n % 3),
+    lambda x, n: (n == 1, n < 2, n != n, n >= 0),
+    lambda x, n: x + 1 if n else x - 1,
+    lambda x, n: (n is True, type(n) is int, isinstance(n, int), isinstance(n, float)),
+    lambda x, n: [n, (n,), {"n": n}, abs(n)],
+    lambda x, n: math.copysign(2.0, n),
+    lambda x, n: (n and 5, n or 5, not n),
+    lambda x, n: (n in (1, 2), (n, 1) == (1, n), [n].index(n)),
+], ids=["sums", "products", "division", "comparison", "truth", "types", "containers", "sign", "logic", "membership"])
+def test_odd_numbers(program):
+    """One compiled function meets them all, forwards and backwards, constants first and general later."""
+    fast = kt.compile(lambda x, n: (program(x, n), x * 1.0))
+    plain = lambda x, n: (program(x, n), x * 1.0)  # noqa: E731
+    for n in [*ODD_NUMBERS, *reversed(ODD_NUMBERS), 1, True, 1.0, 3, 4, 5.5, 6.5]:
+        assert outcome(fast, (x3(), n)) == outcome(plain, (x3(), n)), n
+
+
+def test_general_segments_serve_many_values(stress):
+    if stress:
+        pytest.skip(f"{stress} changes what is compiled")
+    for make in (lambda i: 0.25 * i, lambda i: i, lambda i: -i, lambda i: 10**9 + i):
+        kt._dynamo.reset()
+        kt._dynamo.utils.counters.clear()
+        f = lambda x, k: x * k + k  # noqa: E731
+        fast = kt.compile(f)
+        for i in range(60):
+            assert outcome(fast, (x3(), make(i + 2))) == outcome(f, (x3(), make(i + 2)))
+        assert native["segments"] <= 3
+
+
+def test_general_segments_serve_many_lengths(stress):
+    if stress:
+        pytest.skip(f"{stress} changes what is compiled")
+    programs = [(lambda x: x * 2 + x.shape[0], lambda n: (kt.ones(n),)),
+                (lambda x: (x * 2).sum(), lambda n: (kt.ones(n, 3),)),
+                (lambda x, items: x * len(items), lambda n: (x3(), [0] * n)),
+                (lambda x, table: x * table["n"], lambda n: (x3(), {"n": n})),
+                (lambda x, n: x * sum(i for i in (n, 2)), lambda n: (x3(), n)) if False else (lambda x, n: x * (n + 2), lambda n: (x3(), n))]
+    for f, make in programs:
+        kt._dynamo.reset()
+        kt._dynamo.utils.counters.clear()
+        fast = kt.compile(f)
+        for n in range(2, 62):
+            assert outcome(fast, make(n)) == outcome(f, make(n))
+        assert native["segments"] <= 3
+        assert native["fallbacks"] == 0
+
+
+# ---- Identity of values that guards know by worth -------------------------------------------------------------------
+
+
+def test_equal_values_need_not_be_one_object():
+    f = lambda x, a, b: (a is b, a == b, x * 1.0)  # noqa: E731
+    fast = kt.compile(f)
+    one, other = float("1.5"), float("1.5")
+    text, copy = "ab c", "".join(["ab", " c"])
+    pair, twin = (1, 2.5), tuple([1, 2.5])
+    for a, b in ((one, one), (one, other), (text, text), (text, copy), (pair, pair), (pair, twin), (None, None), (None, one),
+                 (True, True), (True, 1), (7, 7), (10**6, int("1000000"))):
+        assert fast(x3(), a, b)[:2] == f(x3(), a, b)[:2]
+
+
+def test_one_nan_is_not_another():
+    f = lambda x, a, b: ((a,) == (b,), a in [b], a == b, x * 1.0)  # noqa: E731
+    fast = kt.compile(f)
+    nan, other = float("nan"), float("nan")
+    for a, b in ((nan, nan), (nan, other), (other, nan), (other, other)):
+        assert fast(x3(), a, b)[:3] == f(x3(), a, b)[:3]
+
+
+# ---- Objects that die ----------------------------------------------------------------------------------------------
+
+
+def test_segments_keep_no_object_alive(stress):
+    class Arm:
+        def __init__(self):
+            self.state, self.log = kt.ones(3), []
+
+        def step(self, x):
+            self.state = self.state + x
+            self.log.append(x)
+            return self.state * 2
+
+    arm = Arm()
+    fast = kt.compile(arm.step)
+    for _ in range(3):
+        fast(x3())
+    watched = [weakref.ref(arm), weakref.ref(arm.state)]
+    del arm, fast
+    gc.collect()
+    assert [ref() for ref in watched] == [None, None]
+
+
+def test_a_class_that_dies_takes_its_segments():
+    f = lambda x, o: x * o.k  # noqa: E731
+    fast = kt.compile(f)
+    for k in range(30):
+        Made = type("Made", (), {"k": float(k)})
+        o = Made()
+        assert fast(x3(), o).tolist() == [k, 2.0 * k, 3.0 * k]
+        died = weakref.ref(Made)
+        del Made, o
+        gc.collect()
+        assert died() is None
+    assert native["fallbacks"] == 0
+
+
+def test_what_an_effect_drops_is_still_good():
+    class Holder:
+        pass
+
+    def f(holder, items, table, y):
+        a, holder.state = holder.state, y
+        b, items[0] = items[0], None
+        c = table.pop("k")
+        d = items.pop()
+        holder.inner.items.clear()
+        return a + 1, b, c * 2, d, a
+
+    def make():
+        holder = Holder()
+        holder.state, holder.inner = x3() + 1, Holder()
+        holder.inner.items = [x3()]
+        return holder, [x3() + 2, x3() + 4], {"k": x3() + 3}, x3()
+
+    fast = kt.compile(f)
+    for _ in range(4):
+        want, got = outcome(f, make()), outcome(fast, make())
+        noise = [kt.full((3,), -1.0) for _ in range(8)]
+        assert got == want and len(noise) == 8
+
+
+def test_reference_counts_stay():
+    class Holder:
+        pass
+
+    def f(holder, items, k):
+        holder.last = items[0]
+        items[0] = holder.state * k
+        return holder.last, items[0], k
+
+    holder = Holder()
+    holder.state = x3()
+    fast = kt.compile(f)
+    items, k = [x3()], 12345.5
+    for _ in range(3):
+        fast(holder, items, k)
+    before = [sys.getrefcount(o) for o in (holder, holder.state, items, k, f, f.__code__, Holder, None)]
+    for _ in range(100):
+        fast(holder, items, k)
+    after = [sys.getrefcount(o) for o in (holder, holder.state, items, k, f, f.__code__, Holder, None)]
+    assert all(abs(a - b) <= 3 for a, b in zip(before, after)), (before, after)
+
+
+# ---- The limit -----------------------------------------------------------------------------------------------------
+
+
+def test_past_the_limit_old_variants_serve_and_new_ones_run_plain(stress, capfd):
+    if stress:
+        pytest.skip(f"{stress} changes what is compiled")
+    f = lambda x, o: x * o.k  # noqa: E731
+    fast = kt.compile(f)
+    objects = [type(f"Kind{i}", (), {"k": float(i)})() for i in range(12)]
+    for _ in range(2):
+        for i, o in enumerate(objects):
+            assert fast(x3(), o).tolist() == [i, 2.0 * i, 3.0 * i]
+    assert native["segments"] == 8
+    assert native["fallbacks"] == 8
+    before = native["frameless_calls"]
+    fast(x3(), objects[0])
+    assert native["frameless_calls"] == before + 1
+    assert capfd.readouterr().err.count("has 8 segments, the limit") == 1
+
+
+def test_a_class_that_changes_often_does_not_fill_the_limit(stress):
+    if stress:
+        pytest.skip(f"{stress} changes what is compiled")
+    Arm = new_class()
+    f = lambda x, arm: x * arm.scale  # noqa: E731
+    fast = kt.compile(f)
+    for i in range(30):
+        Arm.scale = float(i)
+        assert fast(x3(), Arm()).tolist() == [i, 2.0 * i, 3.0 * i]
+    assert native["fallbacks"] == 0
+    for _ in range(3):
+        fast(x3(), Arm())
+    assert native["segments"] == 30
