@@ -216,6 +216,7 @@ Flow do_sum(Tracer& t, Arguments_& a, Value** out) {
   std::vector<Value*> items;
   if (a.empty() || a.size() > 2 || !t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sum");
   Value* total = a.size() == 2 ? a[1] : t.int_constant(0);
+  if (type_of(total) == &PyUnicode_Type || type_of(total) == &PyBytes_Type) return t.stop(BreakReason::k_raises, "sum of text");
   for (Value* item : items) {
     Value* next = nullptr;
     if (Flow flow = t.binary(NB_ADD, total, t.force(item), &next); flow != Flow::kGo) return flow;
@@ -268,6 +269,11 @@ Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
       return Flow::kGo;
     }
     return t.unary(static_cast<int>(Opcode::k_UNARY_NEGATIVE), a[0], out);
+  }
+  if (a[0]->kind == ValueKind::kObject && t.versions_.count(a[0]->type) != 0) {
+    Ref name(PyUnicode_InternFromString("__abs__"));
+    Value* method = t.find_in_class(a[0]->type, name.get());
+    if (method != nullptr && method->kind == ValueKind::kFunction) return t.call_now(method, {a[0]}, out);
   }
   return t.stop(BreakReason::k_builtin, "abs");
 }
@@ -564,12 +570,12 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   }
   // min and max take key=; enumerate takes start=.
   if (auto model = known.models.find(object); model != known.models.end()) {
-    if (keywords == 1 && model->second == do_enumerate && arguments.size() == 2) keywords = 0;
+    std::string name = keywords == 0 ? "" : PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, 0));
+    if (keywords == 1 && model->second == do_enumerate && arguments.size() == 2 && name == "start") keywords = 0;
     if (keywords == 0) {
       *handled = true;
       return model->second(*this, arguments, out);
     }
-    std::string name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, 0));
     bool extremes = model->second == do_min || model->second == do_max;
     if (keywords == 1 && extremes && name == "key") {
       *handled = true;
