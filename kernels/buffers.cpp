@@ -17,7 +17,7 @@ namespace kintsugi {
 
 namespace {
 
-constexpr size_t kHeaderBytes = 64;
+constexpr size_t kHeaderBytes = 64;  // is_reusable() knows it too
 static_assert(sizeof(Buffer) <= kHeaderBytes);
 
 // Under AddressSanitizer its own allocator, so that it sees accesses beyond a block.

@@ -26,6 +26,17 @@ inline void release(Buffer* buffer) {
       buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
     buffer->destroy(buffer);
 }
+// A small block that nobody else holds: its holder may keep it and use it again as it is. Never under AddressSanitizer,
+// which is to see accesses to what was given up.
+inline bool is_reusable(const Buffer* buffer) {
+#ifdef __SANITIZE_ADDRESS__
+  return false;
+#else
+  constexpr size_t kHeaderBytes = 64, kMostBytes = 1024;
+  return buffer->references.load(std::memory_order_acquire) == 1 && buffer->bytes <= kMostBytes &&
+         buffer->data == reinterpret_cast<const char*>(buffer) + kHeaderBytes;
+#endif
+}
 int64_t live_buffers();  // for tests
 
 }  // namespace kintsugi

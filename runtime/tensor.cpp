@@ -32,16 +32,17 @@ PyObject* raise(const OpError& error) {
 
 namespace {
 
-// Dead tensor objects, ready for use again. Each keeps its layout: the next one is likely to have the same. The lock
-// guards it.
+// Dead tensor objects, ready for use again. Each keeps its layout, and a small buffer where no other tensor has it: the
+// next one is likely to want the same. The lock guards it.
 constexpr int kFreeListSize = 128;
 TensorObject* free_list[kFreeListSize];
 int free_count = 0;
 
-// With a counted layout that is to be replaced, or none.
+// With a counted layout that is to be replaced, or none; without a buffer.
 TensorObject* allocate_object() {
   if (free_count > 0) {
     TensorObject* tensor = free_list[--free_count];
+    if (tensor->buffer != nullptr) release(tensor->buffer);
     _Py_NewReference(&tensor->ob_base);
     return tensor;
   }
@@ -51,6 +52,24 @@ TensorObject* allocate_object() {
   tensor->weakrefs = nullptr;
   tensor->dict = nullptr;
   return tensor;
+}
+
+// One of this layout with its buffer, from among the latest; null: none.
+TensorObject* revive(const Layout* layout) {
+  constexpr int kLookedAt = 4;
+  for (int i = free_count - 1; i >= 0 && i >= free_count - kLookedAt; --i) {
+    TensorObject* tensor = free_list[i];
+    if (tensor->layout != layout || tensor->buffer == nullptr) continue;
+    free_list[i] = free_list[--free_count];
+    _Py_NewReference(&tensor->ob_base);
+    return tensor;
+  }
+  return nullptr;
+}
+
+bool keeps_buffer(const TensorObject* tensor) {
+  return tensor->buffer != nullptr && is_reusable(tensor->buffer) && tensor->data == tensor->buffer->data &&
+         tensor->layout->contiguous;
 }
 
 void share_layout(TensorObject* tensor, Layout* layout) {
@@ -79,10 +98,12 @@ void deallocate_tensor(PyObject* self) {
   if (is_tracked(self)) PyObject_GC_UnTrack(self);
   if (tensor->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
   Py_CLEAR(tensor->dict);
-  if (tensor->buffer != nullptr) release(tensor->buffer);
+  // Giving up a borrowed buffer may run any code: first of all.
+  if (tensor->buffer != nullptr && !keeps_buffer(tensor)) release(std::exchange(tensor->buffer, nullptr));
   if (free_count < kFreeListSize) {
     free_list[free_count++] = tensor;
   } else {
+    if (tensor->buffer != nullptr) release(tensor->buffer);
     release(tensor->layout);
     PyObject_GC_Del(self);
   }
@@ -91,6 +112,7 @@ void deallocate_tensor(PyObject* self) {
 void empty_free_list() {
   while (free_count > 0) {
     TensorObject* tensor = free_list[--free_count];
+    if (tensor->buffer != nullptr) release(tensor->buffer);
     release(tensor->layout);
     PyObject_GC_Del(tensor);
   }
@@ -111,6 +133,7 @@ PyObject* make_tensor(Layout* layout, Buffer* buffer, char* data) {
 }
 
 PyObject* new_tensor(Layout* layout) {
+  if (TensorObject* tensor = revive(layout)) return &tensor->ob_base;
   size_t bytes = static_cast<size_t>(layout->count) * info(layout->dtype).bytes;
   Buffer* buffer = allocate_buffer(bytes);
   if (buffer == nullptr) {
