@@ -3,7 +3,7 @@
 // that needs CPython's frame has it made, moves the slots there, and the same loop goes on inside (with_frame).
 //
 //   call_compiled ─ fast hit ──────────────────────────────► result
-//        └► call_bound ─► drive ─► look_up ─► segment's code ─► leave ─┬► go on at the next entry
+//        └► call_slow ──► drive ─► look_up ─► segment's code ─► leave ─┬► go on at the next entry
 //                            ▲        └► compile_segment                ├► perform: one instruction, then go on
 //                            └───────────────────────────────────────────┤
 //                                                                       ├► continue_inside: frames of inlined callees
