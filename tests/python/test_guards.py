@@ -702,7 +702,7 @@ def test_reference_counts_stay():
     holder.state = x3()
     fast = kt.compile(f)
     items, k = [x3()], 12345.5
-    for _ in range(3):
+    for _ in range(10):  # segments are made, at most eight of them, and hold atoms
         fast(holder, items, k)
     before = [sys.getrefcount(o) for o in (holder, holder.state, items, k, f, f.__code__, Holder, None)]
     for _ in range(100):
