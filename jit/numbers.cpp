@@ -321,11 +321,11 @@ static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, V
   if (left_is_object && right->kind == ValueKind::kObject && left->type != right->type)
     return t.stop(BreakReason::k_instruction, "an operator between two classes");
   Flow flow = Flow::kGo;
-  if (left_is_object) {
+  if (left_is_object) {  // a number or tensor on the right has no say before it
     if (in_place) flow = try_method(left, right, "__i" + name + "__", &found);
     if (flow == Flow::kGo && !found) flow = try_method(left, right, "__" + name + "__", &found);
-  } else if (right->kind == ValueKind::kObject && (left->is_constant() || left->is_number())) {
-    PyObject* object;
+  } else if (right->kind == ValueKind::kObject && (left->is_constant() || left->is_number() || left->kind == ValueKind::kTensor)) {
+    PyObject* object;  // none of these knows a class written in Python
     if (left->is_constant() && !t.fold(left, &object)) flow = Flow::kBreak;
     else flow = try_method(right, left, "__r" + name + "__", &found);
   }
@@ -334,7 +334,14 @@ static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, V
 }
 
 Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
-  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) return tensor_binary(operation, left, right, out);
+  auto of_python_class = [&](Value* value) {  // and no number: tensors know those
+    return value->kind == ValueKind::kObject && versions_.count(value->type) != 0 &&
+           !PyType_IsSubtype(value->type, &PyFloat_Type) && !PyType_IsSubtype(value->type, &PyLong_Type);
+  };
+  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) {
+    if (of_python_class(left) || of_python_class(right)) return object_binary(*this, operation, left, right, out);
+    return tensor_binary(operation, left, right, out);
+  }
   PyObject *a, *b;
   if (fold(left, &a) && fold(right, &b)) {
     if (!folds_small(operation, a, b)) return stop(BreakReason::k_instruction, "a large constant");

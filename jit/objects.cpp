@@ -176,8 +176,14 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
 
 static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value** out) {
   std::string text = std::string(type->tp_name) + "." + text_of(name);
-  if (Py_TYPE(type) != &PyType_Type || !t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
-  PyObject* in_meta = _PyType_Lookup(&PyType_Type, name);
+  PyTypeObject* meta = Py_TYPE(type);
+  if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
+  if (meta != &PyType_Type) {  // an Enum or an abstract class: what the class has comes before its class's __getattr__
+    Ref getattribute(PyUnicode_InternFromString("__getattribute__"));
+    if (!t.ensure_version(meta) || _PyType_Lookup(meta, getattribute.get()) != _PyType_Lookup(&PyType_Type, getattribute.get()))
+      return t.stop(BreakReason::k_attribute, text);
+  }
+  PyObject* in_meta = _PyType_Lookup(meta, name);
   if (in_meta != nullptr && Py_TYPE(in_meta)->tp_descr_set != nullptr) {
     std::string plain = text_of(name);
     if (plain != "__name__" && plain != "__qualname__" && plain != "__module__") return t.stop(BreakReason::k_attribute, text);

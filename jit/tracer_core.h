@@ -30,7 +30,8 @@ struct TraceFrame {
   int32_t next = 0;
   PyObject* keyword_names = nullptr;  // of KW_NAMES, for the next call
   ReturnRule rule = ReturnRule::kPush;  // what this frame's result becomes for its caller
-  std::map<int32_t, int> loop_turns;    // header offset -> back edges taken
+  std::map<int32_t, int> loop_turns;    // header offset -> back edges taken since the loop was entered
+  int turns_done = 0;                   // back edges of inner loops that have ended
   bool root = false;
   bool answers_now = false;     // its result goes to call_now, not to the caller's stack
 };

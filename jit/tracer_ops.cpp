@@ -169,6 +169,8 @@ static Flow is_op(Tracer& t, bool invert) {
   return Flow::kGo;
 }
 
+constexpr int kUnrollNested = 4;  // turns of all inner loops together, in unroll limits
+
 static Flow for_iter(Tracer& t, const Instruction& in) {
   TraceFrame& now = t.frame();
   Value* iterator = t.force(now.stack.back());
@@ -186,6 +188,11 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   switch (t.next(iterator, &item)) {
     case Tracer::Next::kItem: t.frame().stack.push_back(item); return Flow::kGo;
     case Tracer::Next::kEnd:
+      // Small loops inside small loops unroll too, up to a number of turns in all.
+      if (int& turns = t.frame().loop_turns[in.offset]; t.frame().turns_done + turns < kUnrollNested * t.input_.policy.unroll_limit) {
+        t.frame().turns_done += turns;
+        turns = 0;
+      }
       pop(t.frame());
       return t.jump_to(in.target, false);
     case Tracer::Next::kUnknown: break;

@@ -178,3 +178,69 @@ def test_random_draws():
         plain, compiled = compiled_anew(f"def f(s):\n {source}")
         for seed in (0, 1, 2, 0, 2**40, -1, 3):
             assert outcome(compiled, [seed]) == outcome(plain, [seed]), (source, seed)
+
+
+# ---- What is followed without a break ------------------------------------------------------------------------------------
+
+FOLLOWED_PRELUDE = """
+import enum
+from abc import ABC
+
+class Mode(enum.Enum):
+    SLOW = 1
+    FAST = 2
+
+class Base(ABC):
+    factor = 3
+    @classmethod
+    def scaled(cls, x): return x * cls.factor
+
+class Vec:
+    def __init__(self, data): self.data = data
+    def __mul__(self, other): return Vec(self.data * (other.data if isinstance(other, Vec) else other))
+    def __rmul__(self, other): return Vec(self.data * other)
+    def __truediv__(self, other): return self * (1.0 / other)
+    def __abs__(self): return (self.data * self.data).sum()
+"""
+FOLLOWED = [
+    "return (Vec(x) * kt.ones(3)).data", "return (kt.ones(3) * 2 * Vec(x)).data", "v = Vec(x)\n return (v / abs(v)).data", "t = kt.ones(3)\n t *= Vec(x)\n return t.data",
+    "return x * 2 if mode is Mode.FAST else x * 3", "return Base.scaled(x) + Base.factor",
+    "for i in (-1, 0, 1):\n  for j in (-1, 0, 1):\n   if i or j: x = x + i * x * j\n return x",
+]
+
+
+@pytest.mark.parametrize("body", FOLLOWED)
+def test_followed(body, stress):
+    space = {"kt": kt}
+    exec(FOLLOWED_PRELUDE + f"def f(x, mode):\n {body}", space)
+    compiled = kt.compile(space["f"])
+    for mode in (space["Mode"].FAST, space["Mode"].SLOW, space["Mode"].FAST):
+        assert outcome(compiled, [kt.arange(3) + 1, mode]) == outcome(space["f"], [kt.arange(3) + 1, mode])
+    if not stress:
+        assert _driver.counts("native")["call_outs"] == 0, _driver.counts("graph_break")
+
+
+def test_keys_of_every_kind():
+    """A dict whose keys are numbers, tuples, classes and plain instances: found, missing, and equal to another kind."""
+    keys = [1, 2.5, "a", (1, 2), (1, "a"), int, kt.Tensor, object(), None, True, -1, b"x"]
+    known = {2.5: 1.0, (1, 2): 2.0, int: 3.0, keys[7]: 4.0, "a": 5.0, None: 6.0, 1.0: 7.0}
+    plain, compiled = compiled_anew("def f(x, known, key):\n return x * known.get(key, 0.5) if key in known or key is None else -x")
+    for key in keys * 2:
+        assert outcome(compiled, [kt.ones(2), known, key]) == outcome(plain, [kt.ones(2), known, key]), key
+    assert all("limit" in text for text in _driver.counts("fallback"))  # more kinds of key than an entry has segments
+
+
+class Scale(float):
+    """A number to tensors, whatever its class says about being multiplied."""
+    def __rmul__(self, other):
+        return "never asked"
+
+    def __mul__(self, other):
+        return "asked"
+
+
+@pytest.mark.parametrize("text", ["x * s", "s * x", "x + s", "x - s", "s - x"])
+def test_numbers_of_a_class_of_their_own(text):
+    plain, compiled = compiled_anew(f"def f(x, s):\n return {text}")
+    for number in (2.0, 3.0, 2.0):
+        assert outcome(compiled, [kt.ones(2), Scale(number)]) == outcome(plain, [kt.ones(2), Scale(number)])

@@ -42,4 +42,4 @@ def run(length, episodes, rate=0.5, discount=0.9):
 
 def make_arguments(turn):
     kt.manual_seed(turn)
-    return 4 + turn, 3
+    return 4, 3 + turn
