@@ -457,7 +457,7 @@ def test_nothing_is_left(function, makes, expected, stress):
     if stress:
         pytest.skip("takes long, and the switches change nothing that is kept")
     blocks, buffers, layouts = what_is_left(function, *makes)
-    assert blocks < 0.8 and buffers == layouts == 0  # caches of CPython's own fill up
+    assert blocks < 0.8 and buffers == layouts == 0
 
 
 def locals_of(function, *arguments):
