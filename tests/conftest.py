@@ -26,11 +26,3 @@ def seeds(request):
 def stress():
     """The stress switch of this run, or an empty string."""
     return STRESS
-
-
-@pytest.fixture(scope="session")
-def program_count():
-    """How many random programs this run makes: all of them in the plain run, a sample in the others."""
-    if "KINTSUGI_FUZZ" in os.environ:
-        return int(os.environ["KINTSUGI_FUZZ"])
-    return 500 if SANITIZED else 1000 if STRESS else 20000
