@@ -108,7 +108,7 @@ def compare(function, *makes, **expected):
     return last
 
 
-def what_is_left(function, *makes, rounds=30):
+def what_is_left(function, *makes, rounds=20):
     """What more there is after a call, in the long run: [allocated blocks, buffers, layouts]."""
     kt._dynamo.reset()
     compiled = kt.compile(function)
@@ -117,16 +117,13 @@ def what_is_left(function, *makes, rounds=30):
         for make in makes or (tuple,):
             observe(compiled, make)
 
-    def measure():
-        gc.collect()
-        gc.collect()  # the first one fills free lists
-        return sys.getallocatedblocks(), *runtime._live()
-
-    for _ in range(12):  # caches, CPython's own among them, fill up at first
-        before = measure()
+    marks = []
+    for _ in range(8):  # caches, CPython's own among them, fill up at first
         for _ in range(rounds):
             run()
-        left = [(now - then) / rounds for now, then in zip(measure(), before)]
+        gc.collect()
+        marks.append((sys.getallocatedblocks(), *runtime._live()))
+        left = [(now - then) / rounds for now, then in zip(marks[-1], marks[-2])] if marks[1:] else [1]
         if left[0] < 0.5 and not any(left[1:]):
             break
     return left

@@ -356,7 +356,7 @@ def test_same_as_plain(function, makes, expected):
     compare(function, *makes, **{name: value for name, value in expected.items() if value is not None})
 
 
-@pytest.mark.parametrize("function, makes, expected", program[::4], ids=program.names()[::4])
+@pytest.mark.parametrize("function, makes, expected", program[::6], ids=program.names()[::6])
 def test_nothing_is_left(function, makes, expected, stress):
     if stress:
         pytest.skip("takes long, and the switches change nothing that is kept")

@@ -452,7 +452,7 @@ def test_same_as_plain(function, makes, expected):
     compare(function, *makes, **without_nones(expected))
 
 
-@pytest.mark.parametrize("function, makes, expected", program[::3], ids=program.names()[::3])
+@pytest.mark.parametrize("function, makes, expected", program[::6], ids=program.names()[::6])
 def test_nothing_is_left(function, makes, expected, stress):
     if stress:
         pytest.skip("takes long, and the switches change nothing that is kept")
