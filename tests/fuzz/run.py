@@ -201,7 +201,7 @@ def variants(body):
                 yield body[:i] + [copy] + body[i + 1:]
 
 
-def shrink(program, field, seconds=60):
+def shrink(program, field, seconds=30):
     """The smallest program found that still differs in the same field."""
     deadline = time.monotonic() + seconds
 
@@ -347,7 +347,7 @@ def main():
         return 0
     start = time.monotonic()
     failures = run_seeds(options.first, options.count, options.jobs)
-    print(f"{options.count} programs in {time.monotonic() - start:.1f} s, {len(failures)} differ")
+    print(f"{options.count} programs in {time.monotonic() - start:.1f} s, {len(failures)} differ", flush=True)
     if failures:
         print(describe(failures))
     return 1 if failures else 0
