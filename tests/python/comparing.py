@@ -118,7 +118,7 @@ def what_is_left(function, *makes, rounds=20):
             observe(compiled, make)
 
     marks = []
-    for _ in range(8):  # caches, CPython's own among them, fill up at first
+    for _ in range(40):  # caches, CPython's own among them, fill up at first
         for _ in range(rounds):
             run()
         gc.collect()
