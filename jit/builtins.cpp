@@ -1,5 +1,5 @@
-// Models of Python's builtin functions, types and math: what a call of one means to values that the trace knows. One entry of
-// the table below for each; what has no entry is a break at its call.
+// Models of Python's builtin functions, types and math: what a call of one means to values that the trace knows. One
+// entry of the table below for each; what has no entry is a break at its call.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,8 +29,7 @@ PyTypeObject* type_of(Value* value) {
     case ValueKind::kSlice: return &PySlice_Type;
     case ValueKind::kRange: return &PyRange_Type;
     case ValueKind::kFunction: return &PyFunction_Type;
-    case ValueKind::kMethod:
-      return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
+    case ValueKind::kMethod: return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
     case ValueKind::kObject: return value->type;
     default: return nullptr;
   }
@@ -101,7 +100,8 @@ Flow iterators_of(Tracer& t, Arguments_& a, size_t first, IteratorKind kind, Val
   result->iterator = kind;
   for (size_t i = 0; i < a.size(); ++i) {
     Value* part = i < first ? a[i] : t.iterate(a[i]);
-    if (part == nullptr || (i >= first && !t.can_follow(part))) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterable that is not modelled");
+    if (part == nullptr || (i >= first && !t.can_follow(part)))
+      return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterable that is not modelled");
     result->items.push_back(part);
   }
   *out = result;
@@ -139,7 +139,8 @@ Flow do_iter(Tracer& t, Arguments_& a, Value** out) {
   return *out != nullptr ? Flow::kGo : t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "iter");
 }
 Flow do_next(Tracer& t, Arguments_& a, Value** out) {
-  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::kIterator || !a[0]->complete) return t.stop(BreakReason::k_builtin, "next");
+  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::kIterator || !a[0]->complete)
+    return t.stop(BreakReason::k_builtin, "next");
   if (a[0]->iterator == IteratorKind::kRealRange || !t.can_follow(a[0])) return t.stop(BreakReason::k_builtin, "next");
   switch (t.next(a[0], out)) {
     case Tracer::Next::kItem: return Flow::kGo;
@@ -154,13 +155,15 @@ Flow do_next(Tracer& t, Arguments_& a, Value** out) {
 
 Flow do_tuple(Tracer& t, Arguments_& a, Value** out) {
   std::vector<Value*> items;
-  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items))) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "tuple");
+  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "tuple");
   *out = t.tuple_of(std::move(items));
   return Flow::kGo;
 }
 Flow do_list(Tracer& t, Arguments_& a, Value** out) {
   std::vector<Value*> items;
-  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items))) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "list");
+  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "list");
   *out = t.list_of(std::move(items));
   return Flow::kGo;
 }
@@ -169,9 +172,11 @@ Flow do_isinstance(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 2) return t.stop(BreakReason::k_raises, "isinstance");
   PyTypeObject* type = type_of(a[0]);
   std::vector<Value*> one{a[1]}, *classes = &one;
-  if (a[1]->kind == ValueKind::kTuple || (a[1]->is_constant() && PyTuple_Check(a[1]->object))) t.list_items(a[1], &classes);
+  if (a[1]->kind == ValueKind::kTuple || (a[1]->is_constant() && PyTuple_Check(a[1]->object)))
+    t.list_items(a[1], &classes);
   if (type == nullptr) return t.stop(BreakReason::k_builtin, "isinstance");
-  if (a[0]->kind == ValueKind::kObject && a[0]->is_real() && !t.ensure_version(type)) return t.stop(BreakReason::k_builtin, "isinstance");
+  if (a[0]->kind == ValueKind::kObject && a[0]->is_real() && !t.ensure_version(type))
+    return t.stop(BreakReason::k_builtin, "isinstance");
   bool answer = false;
   for (size_t i = 0; i < classes->size(); ++i) {
     Value* each = classes == &one ? a[1] : t.item_at(a[1], i);
@@ -200,7 +205,8 @@ Flow extreme(Tracer& t, Arguments_& a, Value** out, bool greatest) {
   for (size_t i = 1; i < items.size(); ++i) {
     Value *item = t.force(items[i]), *better = nullptr;
     bool known, answer;
-    if (item->kind == ValueKind::kTensor || best->kind == ValueKind::kTensor) return t.stop(BreakReason::k_data_branch, "min or max of tensors");
+    if (item->kind == ValueKind::kTensor || best->kind == ValueKind::kTensor)
+      return t.stop(BreakReason::k_data_branch, "min or max of tensors");
     if (Flow flow = t.compare(greatest ? Py_GT : Py_LT, item, best, &better); flow != Flow::kGo) return flow;
     if (!t.truth(better, &known, &answer)) return t.stop(BreakReason::k_builtin, "min or max");
     if (!known) t.specialise(better);
@@ -214,9 +220,11 @@ Flow do_max(Tracer& t, Arguments_& a, Value** out) { return extreme(t, a, out, t
 
 Flow do_sum(Tracer& t, Arguments_& a, Value** out) {
   std::vector<Value*> items;
-  if (a.empty() || a.size() > 2 || !t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sum");
+  if (a.empty() || a.size() > 2 || !t.drain(a[0], &items))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sum");
   Value* total = a.size() == 2 ? a[1] : t.int_constant(0);
-  if (type_of(total) == &PyUnicode_Type || type_of(total) == &PyBytes_Type) return t.stop(BreakReason::k_raises, "sum of text");
+  if (type_of(total) == &PyUnicode_Type || type_of(total) == &PyBytes_Type)
+    return t.stop(BreakReason::k_raises, "sum of text");
   for (Value* item : items) {
     Value* next = nullptr;
     if (Flow flow = t.binary(NB_ADD, total, t.force(item), &next); flow != Flow::kGo) return flow;
@@ -229,11 +237,13 @@ Flow do_sum(Tracer& t, Arguments_& a, Value** out) {
 
 Flow any_all(Tracer& t, Arguments_& a, Value** out, bool stop_at) {
   std::vector<Value*> items;
-  if (a.size() != 1 || !t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
+  if (a.size() != 1 || !t.drain(a[0], &items))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
   for (Value* item : items) {
     bool known, answer;
     item = t.force(item);
-    if (item->kind == ValueKind::kTensor || !t.truth(item, &known, &answer)) return t.stop(BreakReason::k_data_branch, "any or all");
+    if (item->kind == ValueKind::kTensor || !t.truth(item, &known, &answer))
+      return t.stop(BreakReason::k_data_branch, "any or all");
     if (!known) t.specialise(item);
     if (answer == stop_at) {
       *out = t.constant(stop_at ? Py_True : Py_False);
@@ -307,7 +317,8 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
 Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   bool known, answer;
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_data_branch, "bool()");
-  if (a.size() != 1 || !t.truth(a[0], &known, &answer)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "bool");
+  if (a.size() != 1 || !t.truth(a[0], &known, &answer))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "bool");
   if (known) {
     *out = t.constant(answer ? Py_True : Py_False);
   } else if (a[0]->kind == ValueKind::kBool) {
@@ -320,7 +331,8 @@ Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
 }
 
 Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() < 2 || a.size() > 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object)) return t.stop(BreakReason::k_builtin, "getattr");
+  if (a.size() < 2 || a.size() > 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object))
+    return t.stop(BreakReason::k_builtin, "getattr");
   if (a.size() == 3) {
     bool present;
     if (!t.has_attribute(a[0], a[1]->object, &present)) return t.stop(BreakReason::k_builtin, "getattr");
@@ -333,13 +345,15 @@ Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
 }
 Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
   bool present;
-  if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object) || !t.has_attribute(a[0], a[1]->object, &present))
+  if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object) ||
+      !t.has_attribute(a[0], a[1]->object, &present))
     return t.stop(BreakReason::k_builtin, "hasattr");
   *out = t.constant(present ? Py_True : Py_False);
   return Flow::kGo;
 }
 Flow do_setattr(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object)) return t.stop(BreakReason::k_builtin, "setattr");
+  if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object))
+    return t.stop(BreakReason::k_builtin, "setattr");
   size_t depth = t.frames_.size();
   Flow flow = t.set_attribute(a[0], a[1]->object, a[2]);
   if (flow == Flow::kGo && t.frames_.size() != depth) return t.stop(BreakReason::k_builtin, "setattr of a property");
@@ -348,7 +362,8 @@ Flow do_setattr(Tracer& t, Arguments_& a, Value** out) {
 }
 Flow do_callable(Tracer& t, Arguments_& a, Value** out) {
   PyTypeObject* type = a.size() == 1 ? type_of(a[0]) : nullptr;
-  if (type == nullptr || (a[0]->kind == ValueKind::kObject && !t.ensure_version(type))) return t.stop(BreakReason::k_builtin, "callable");
+  if (type == nullptr || (a[0]->kind == ValueKind::kObject && !t.ensure_version(type)))
+    return t.stop(BreakReason::k_builtin, "callable");
   *out = t.constant(type->tp_call != nullptr ? Py_True : Py_False);
   return Flow::kGo;
 }
@@ -470,7 +485,8 @@ struct Table {
     add("super", do_super);
     sorted = PyDict_GetItemString(builtins, "sorted");
     dict = PyDict_GetItemString(builtins, "dict");
-    for (const char* name : {"round", "divmod", "pow", "ord", "chr", "str", "repr", "complex", "bin", "hex", "oct", "len", "hash"})
+    for (const char* name :
+         {"round", "divmod", "pow", "ord", "chr", "str", "repr", "complex", "bin", "hex", "oct", "len", "hash"})
       if (PyObject* object = PyDict_GetItemString(builtins, name)) pure[object] = true;
     Ref module(PyImport_ImportModule("math"));
     if (!module) {
@@ -478,13 +494,13 @@ struct Table {
       return;
     }
     static constexpr std::pair<const char*, FloatFunction> kMath[] = {
-        {"sin", FloatFunction::kSin},     {"cos", FloatFunction::kCos},       {"tan", FloatFunction::kTan},
-        {"asin", FloatFunction::kAsin},   {"acos", FloatFunction::kAcos},     {"atan", FloatFunction::kAtan},
-        {"atan2", FloatFunction::kAtan2}, {"sinh", FloatFunction::kSinh},     {"cosh", FloatFunction::kCosh},
-        {"tanh", FloatFunction::kTanh},   {"exp", FloatFunction::kExp},       {"log", FloatFunction::kLog},
-        {"log2", FloatFunction::kLog2},   {"log10", FloatFunction::kLog10},   {"sqrt", FloatFunction::kSqrt},
-        {"copysign", FloatFunction::kCopysign}, {"fmod", FloatFunction::kFmod}, {"pow", FloatFunction::kPow},
-        {"radians", FloatFunction::kRadians}, {"degrees", FloatFunction::kDegrees}};
+        {"sin", FloatFunction::kSin},           {"cos", FloatFunction::kCos},        {"tan", FloatFunction::kTan},
+        {"asin", FloatFunction::kAsin},         {"acos", FloatFunction::kAcos},      {"atan", FloatFunction::kAtan},
+        {"atan2", FloatFunction::kAtan2},       {"sinh", FloatFunction::kSinh},      {"cosh", FloatFunction::kCosh},
+        {"tanh", FloatFunction::kTanh},         {"exp", FloatFunction::kExp},        {"log", FloatFunction::kLog},
+        {"log2", FloatFunction::kLog2},         {"log10", FloatFunction::kLog10},    {"sqrt", FloatFunction::kSqrt},
+        {"copysign", FloatFunction::kCopysign}, {"fmod", FloatFunction::kFmod},      {"pow", FloatFunction::kPow},
+        {"radians", FloatFunction::kRadians},   {"degrees", FloatFunction::kDegrees}};
     PyObject* names = PyModule_GetDict(module.get());
     for (auto& [name, function] : kMath)
       if (PyObject* object = PyDict_GetItemString(names, name)) math[object] = function;
@@ -521,7 +537,8 @@ Flow fold_call(Tracer& t, PyObject* callable, const Arguments_& a, PyObject* nam
   if (!result) return t.stop(BreakReason::k_raises, "a builtin");
   if (PyList_CheckExact(result.get())) {  // str.split
     std::vector<Value*> items;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i) items.push_back(t.constant(PyList_GET_ITEM(result.get(), i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
+      items.push_back(t.constant(PyList_GET_ITEM(result.get(), i)));
     *out = t.list_of(std::move(items));
     return Flow::kGo;
   }
@@ -532,7 +549,8 @@ Flow fold_call(Tracer& t, PyObject* callable, const Arguments_& a, PyObject* nam
 
 }  // namespace
 
-Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled) {
+Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
+                          bool* handled) {
   *handled = false;
   if (!callable->is_constant()) return Flow::kGo;
   PyObject* object = callable->object;
@@ -546,9 +564,12 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
       std::string name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, k));
       Value* value = arguments[arguments.size() - keywords + k];
       bool is_known, answer;
-      if (name == "key") key = value;
-      else if (name == "reverse" && truth(value, &is_known, &answer) && is_known) reverse = answer;
-      else return stop(BreakReason::k_builtin, "sorted");
+      if (name == "key")
+        key = value;
+      else if (name == "reverse" && truth(value, &is_known, &answer) && is_known)
+        reverse = answer;
+      else
+        return stop(BreakReason::k_builtin, "sorted");
     }
     arguments.resize(arguments.size() - keywords);
     *handled = true;
@@ -562,7 +583,8 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     if (positional == 1) {
       Value* other = arguments[0];
       if (other->kind != ValueKind::kDict || !dict_complete(other)) return stop(BreakReason::k_builtin, "dict");
-      for (size_t i = 0; i < other->entries.size(); ++i) dict_put(dict, other->entries[i].first, dict_get(other, other->entries[i].first));
+      for (size_t i = 0; i < other->entries.size(); ++i)
+        dict_put(dict, other->entries[i].first, dict_get(other, other->entries[i].first));
     }
     for (size_t k = 0; k < keywords; ++k) dict_put(dict, PyTuple_GET_ITEM(names, k), arguments[positional + k]);
     *out = dict;
@@ -594,7 +616,8 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
         if (Flow flow = call_now(key, {force(item)}, &by); flow != Flow::kGo) return flow;
         if (best != nullptr) {
           if (by->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "min or max by a tensor key");
-          if (Flow flow = compare(model->second == do_max ? Py_GT : Py_LT, by, best_key, &better); flow != Flow::kGo) return flow;
+          if (Flow flow = compare(model->second == do_max ? Py_GT : Py_LT, by, best_key, &better); flow != Flow::kGo)
+            return flow;
           if (!truth(better, &is_known, &answer)) return stop(BreakReason::k_builtin, "min or max");
           if (!is_known) specialise(better);
         }
@@ -605,11 +628,13 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     }
     return Flow::kGo;
   }
-  if (auto math = known.math.find(object); math != known.math.end() && keywords == 0 && !arguments.empty() && arguments.size() <= 2) {
+  if (auto math = known.math.find(object);
+      math != known.math.end() && keywords == 0 && !arguments.empty() && arguments.size() <= 2) {
     bool word = false, numeric = true;
     for (Value* v : arguments) {
       word = word || v->is_number();
-      numeric = numeric && (v->is_number() || (v->is_constant() && (PyFloat_CheckExact(v->object) || PyLong_CheckExact(v->object))));
+      numeric = numeric && (v->is_number() ||
+                            (v->is_constant() && (PyFloat_CheckExact(v->object) || PyLong_CheckExact(v->object))));
     }
     bool binary_function = math->second == FloatFunction::kAtan2 || math->second == FloatFunction::kCopysign ||
                            math->second == FloatFunction::kFmod || math->second == FloatFunction::kPow;
@@ -647,7 +672,8 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
       *handled = true;
       return container_method(self, method->d_common.d_name, rest, names, out);
     }
-    if (owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyTuple_Type) {
+    if (owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type ||
+        owner == &PyTuple_Type) {
       std::string name = method->d_method->ml_name;
       bool long_result = name == "ljust" || name == "rjust" || name == "center" || name == "zfill";
       if (!long_result) return fold_call(*this, object, arguments, names, out, handled);

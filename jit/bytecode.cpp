@@ -46,15 +46,11 @@ int32_t operand_index(const Instruction& instruction) {
 bool operand_in_range(const PyCodeObject* code, const Instruction& instruction) {
   int32_t index = operand_index(instruction);
   switch (row_of(instruction.opcode).operand) {
-    case Operand::kNumber:
-      return instruction.argument >= 0;
+    case Operand::kNumber: return instruction.argument >= 0;
     case Operand::kLocal:
-    case Operand::kCell:
-      return index >= 0 && index < code->co_nlocalsplus;
-    case Operand::kName:
-      return index >= 0 && index < PyTuple_GET_SIZE(code->co_names);
-    case Operand::kConstant:
-      return index >= 0 && index < PyTuple_GET_SIZE(code->co_consts);
+    case Operand::kCell: return index >= 0 && index < code->co_nlocalsplus;
+    case Operand::kName: return index >= 0 && index < PyTuple_GET_SIZE(code->co_names);
+    case Operand::kConstant: return index >= 0 && index < PyTuple_GET_SIZE(code->co_consts);
   }
   return false;
 }
@@ -264,18 +260,11 @@ std::string operand_text(const Bytecode& bytecode, const Instruction& instructio
   int32_t index = operand_index(instruction);
   Ref owner;
   switch (row_of(instruction.opcode).operand) {
-    case Operand::kNumber:
-      return "";
+    case Operand::kNumber: return "";
     case Operand::kLocal:
-    case Operand::kCell:
-      owner = Ref::share(bytecode.code->co_localsplusnames);
-      break;
-    case Operand::kName:
-      owner = Ref(PyObject_GetAttrString(code, "co_names"));
-      break;
-    case Operand::kConstant:
-      owner = Ref(PyObject_GetAttrString(code, "co_consts"));
-      break;
+    case Operand::kCell: owner = Ref::share(bytecode.code->co_localsplusnames); break;
+    case Operand::kName: owner = Ref(PyObject_GetAttrString(code, "co_names")); break;
+    case Operand::kConstant: owner = Ref(PyObject_GetAttrString(code, "co_consts")); break;
   }
   if (!owner || index < 0 || index >= PyTuple_GET_SIZE(owner.get())) return "?";
   Borrowed item = PyTuple_GET_ITEM(owner.get(), index);
@@ -329,14 +318,10 @@ int stack_depth_at(const Bytecode& bytecode, int offset) {
 
 int64_t stack_effect(Opcode opcode, int32_t argument, bool jumps) {
   [[maybe_unused]] int64_t n = argument;
-  switch (opcode) {
 #define KN_OPCODE(name, number, caches, operand, flow, pops, pushes, jump_pushes, ...) \
-  case Opcode::k_##name:                                                               \
-    return (jumps ? (jump_pushes) : (pushes)) - (pops);
+  if (opcode == Opcode::k_##name) return (jumps ? (jump_pushes) : (pushes)) - (pops);
 #include "jit/opcodes.def"
-    default:
-      return 0;
-  }
+  return 0;
 }
 
 const char* opcode_name(Opcode opcode) { return row_of(opcode).name; }

@@ -4,8 +4,8 @@
 
 namespace kintsugi {
 
-constexpr size_t kInlineDepth = 24;    // frames in one trace
-constexpr int kRecursionDepth = 4;     // activations of one code object in one trace
+constexpr size_t kInlineDepth = 24;  // frames in one trace
+constexpr int kRecursionDepth = 4;   // activations of one code object in one trace
 
 // A real function's parts become known when they are needed; each is guarded for itself.
 void Tracer::complete_function(Value* function) {
@@ -13,16 +13,19 @@ void Tracer::complete_function(Value* function) {
   function->complete = true;
   PyFunctionObject* real = reinterpret_cast<PyFunctionObject*>(function->object);
   std::string text = source_text(function);
-  function->globals = load_field(function, offsetof(PyFunctionObject, func_globals), globals_of(real), text + ".__globals__");
+  function->globals =
+      load_field(function, offsetof(PyFunctionObject, func_globals), globals_of(real), text + ".__globals__");
   if (PyObject* closure = closure_of(real); closure != nullptr)
     function->closure = load_field(function, offsetof(PyFunctionObject, func_closure), closure, text + ".__closure__");
 }
 
-static Value* default_of(Tracer& t, Value* function, int index, int count) {  // of positional parameter `index` of `count`
+static Value* default_of(Tracer& t, Value* function, int index,
+                         int count) {  // of positional parameter `index` of `count`
   if (function->defaults == nullptr && function->object != nullptr) {
     PyObject* defaults = defaults_of(reinterpret_cast<PyFunctionObject*>(function->object));
     if (defaults == nullptr) return nullptr;
-    function->defaults = t.load_field(function, offsetof(PyFunctionObject, func_defaults), defaults, t.source_text(function) + ".__defaults__");
+    function->defaults = t.load_field(function, offsetof(PyFunctionObject, func_defaults), defaults,
+                                      t.source_text(function) + ".__defaults__");
   }
   if (function->defaults == nullptr) return nullptr;
   Value* defaults = t.force(function->defaults);
@@ -35,7 +38,8 @@ static Value* keyword_default_of(Tracer& t, Value* function, PyObject* name) {
   if (function->keyword_defaults == nullptr && function->object != nullptr) {
     PyObject* defaults = keyword_defaults_of(reinterpret_cast<PyFunctionObject*>(function->object));
     if (defaults == nullptr) return nullptr;
-    function->keyword_defaults = t.load_field(function, offsetof(PyFunctionObject, func_kwdefaults), defaults, t.source_text(function) + ".__kwdefaults__");
+    function->keyword_defaults = t.load_field(function, offsetof(PyFunctionObject, func_kwdefaults), defaults,
+                                              t.source_text(function) + ".__kwdefaults__");
   }
   if (function->keyword_defaults == nullptr) return nullptr;
   Value* defaults = t.force(function->keyword_defaults);
@@ -75,7 +79,8 @@ bool Tracer::bind(Value* function, const std::vector<Value*>& arguments, PyObjec
   }
   for (int i = 0; i < total; ++i) {
     if ((*locals)[i]->kind != ValueKind::kNull) continue;
-    Value* value = i < positional ? default_of(*this, function, i, positional) : keyword_default_of(*this, function, slot_name(code, i));
+    Value* value = i < positional ? default_of(*this, function, i, positional)
+                                  : keyword_default_of(*this, function, slot_name(code, i));
     if (value == nullptr) return false;
     (*locals)[i] = value;
   }
@@ -89,10 +94,12 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   PyErr_Clear();
   if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
   if (!is_ordinary(function->code)) return stop(BreakReason::k_generator, text);
-  if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0) return stop(BreakReason::k_not_inlined, text);
+  if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0)
+    return stop(BreakReason::k_not_inlined, text);
   int same = 0;
   for (const TraceFrame& each : frames_) same += each.bytecode->code == function->code;
-  if (same >= kRecursionDepth || frames_.size() >= kInlineDepth) return stop(BreakReason::k_not_inlined, text + " (depth)");
+  if (same >= kRecursionDepth || frames_.size() >= kInlineDepth)
+    return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
   if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call, text + ": arguments do not bind");
   const Bytecode& bytecode = bytecode_of(function->code);
@@ -120,16 +127,19 @@ Flow Tracer::return_value(Value* value) {
   bool answers_now = frame().answers_now;
   if (rule == ReturnRule::kInit) {
     Value* result = force(value);
-    if (!result->is_constant() || result->object != Py_None) return stop(BreakReason::k_raises, "__init__ returns a value");
+    if (!result->is_constant() || result->object != Py_None)
+      return stop(BreakReason::k_raises, "__init__ returns a value");
   }
   frames_.pop_back();
-  if (answers_now) returned_ = force(value);
-  else if (rule == ReturnRule::kPush) frame().stack.push_back(value);
+  if (answers_now)
+    returned_ = force(value);
+  else if (rule == ReturnRule::kPush)
+    frame().stack.push_back(value);
   return Flow::kGo;
 }
 
-// Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole instruction the
-// break, so nothing may have been changed on the way (record() and changing() see to it).
+// Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole
+// instruction the break, so nothing may have been changed on the way (record() and changing() see to it).
 Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out) {
   callable = force(callable);
   if (callable->kind == ValueKind::kMethod) {
@@ -159,7 +169,8 @@ Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** ou
 
 // What a call of an object that runtime/control made means: null when it is none of those.
 static const BreakReason* marked(PyObject* callable) {
-  static const BreakReason graph_break = BreakReason::k_graph_break, disabled = BreakReason::k_disabled, opaque = BreakReason::k_opaque;
+  static const BreakReason graph_break = BreakReason::k_graph_break, disabled = BreakReason::k_disabled,
+                           opaque = BreakReason::k_opaque;
   std::string type = Py_TYPE(callable)->tp_name;
   if (type.find("DisabledFunction") != std::string::npos) return &disabled;
   if (!PyCFunction_Check(callable)) return nullptr;
@@ -190,12 +201,14 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
             return call(wrap_bound(wrapped.get(), source_text(callable)), std::move(arguments), names);
           }
         }
-        if (const BreakReason* reason = marked(callable->object)) return stop(*reason, Py_TYPE(callable->object)->tp_name);
+        if (const BreakReason* reason = marked(callable->object))
+          return stop(*reason, Py_TYPE(callable->object)->tp_name);
         return stop(BreakReason::k_call, callable->type->tp_name);
       }
       Ref name(PyUnicode_InternFromString("__call__"));
       Value* method = find_in_class(callable->type, name.get());
-      if (method == nullptr || method->kind != ValueKind::kFunction) return stop(BreakReason::k_call, callable->type->tp_name);
+      if (method == nullptr || method->kind != ValueKind::kFunction)
+        return stop(BreakReason::k_call, callable->type->tp_name);
       arguments.insert(arguments.begin(), callable);
       return inline_call(method, std::move(arguments), names, ReturnRule::kPush);
     }
@@ -205,7 +218,8 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
         std::string text;
         for (Value* argument : arguments) {
           argument = force(argument);
-          if (argument->is_constant() && PyUnicode_CheckExact(argument->object)) text = PyUnicode_AsUTF8(argument->object);
+          if (argument->is_constant() && PyUnicode_CheckExact(argument->object))
+            text = PyUnicode_AsUTF8(argument->object);
         }
         return stop(*reason, text);
       }

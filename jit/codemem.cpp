@@ -157,8 +157,8 @@ size_t CodeMemory::bytes_in_use() const {
 }
 
 // The child shares the parent's pages, and each side would overwrite the other's code. So the child gets a copy, made
-// before the fork: after it the parent runs on and writes. Replacing both views at their addresses keeps every code pointer
-// and return address valid.
+// before the fork: after it the parent runs on and writes. Replacing both views at their addresses keeps every code
+// pointer and return address valid.
 void CodeMemory::before_fork() {
   mutex_.lock();
   if (write_ != nullptr && execute_ != nullptr) copy_ = make_copy();

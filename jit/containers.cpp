@@ -1,5 +1,5 @@
-// Lists, tuples, dicts and iterators in the trace. Virtual ones are only these models; changing a real one is also a step,
-// so that effects keep their order, and the model says what later reads see.
+// Lists, tuples, dicts and iterators in the trace. Virtual ones are only these models; changing a real one is also a
+// step, so that effects keep their order, and the model says what later reads see.
 #include <algorithm>
 
 #include "jit/tracer_core.h"
@@ -18,7 +18,7 @@ Value* Tracer::list_of(std::vector<Value*> items) {
   return value;
 }
 
-// ---- Sequences --------------------------------------------------------------------------------------------------------
+// ---- Sequences ------------------------------------------------------------------------------------------------------
 
 bool Tracer::list_items(Value* value, std::vector<Value*>** items) {
   *items = &value->items;
@@ -94,13 +94,14 @@ static bool index_of(Value* key, int64_t size, int64_t* index) {
   return *index >= 0 && *index < size;
 }
 
-// ---- Dicts ------------------------------------------------------------------------------------------------------------
+// ---- Dicts ----------------------------------------------------------------------------------------------------------
 
 bool Tracer::key_of(Value* key, PyObject** out) {
   if (key->kind == ValueKind::kInt || key->kind == ValueKind::kFloat || key->kind == ValueKind::kBool) return false;
   if (fold(key, out)) return !is_nan(*out);  // a NaN is found by identity
   // Classes, functions and modules hash by identity.
-  if (key->is_constant() && (PyType_Check(key->object) || PyModule_Check(key->object)) && compares_by_identity(key->object)) {
+  if (key->is_constant() && (PyType_Check(key->object) || PyModule_Check(key->object)) &&
+      compares_by_identity(key->object)) {
     *out = key->object;
     return true;
   }
@@ -122,7 +123,8 @@ static std::pair<PyObject*, Value*>* find_entry(Value* dict, PyObject* key) {
   return nullptr;
 }
 
-// Finds a key of a real dict without running user code. False: it has keys of classes that may compare in their own way.
+// Finds a key of a real dict without running user code. False: it has keys of classes that may compare in their own
+// way.
 static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
   ValuePlace place = find_in_dict(dict, key);
   if (place.keys != nullptr && (*value = value_at(place, values_of(dict))) != nullptr) return true;
@@ -132,8 +134,8 @@ static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
   Py_ssize_t position = 0;
   while (PyDict_Next(dict, &position, &each, &item)) {
     PyTypeObject* type = Py_TYPE(each);
-    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyFloat_Type && type != &PyBool_Type && each != Py_None &&
-        type != &PyBytes_Type && !compares_by_identity(each))
+    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyFloat_Type && type != &PyBool_Type &&
+        each != Py_None && type != &PyBytes_Type && !compares_by_identity(each))
       return false;
   }
   *value = PyDict_GetItemWithError(dict, key);
@@ -179,8 +181,10 @@ Value* Tracer::dict_get(Value* dict, PyObject* key) {
     ValueId id = guard.dst = new_value();
     value = wrap(found, id, text);
   }
-  if (auto* entry = find_entry(dict, key)) entry->second = value;
-  else dict->entries.emplace_back(key, value);
+  if (auto* entry = find_entry(dict, key))
+    entry->second = value;
+  else
+    dict->entries.emplace_back(key, value);
   return value;
 }
 
@@ -209,7 +213,9 @@ bool Tracer::dict_complete(Value* dict) {
   std::vector<std::pair<PyObject*, Value*>> entries;
   while (PyDict_Next(dict->object, &position, &key, &item)) {
     PyTypeObject* type = Py_TYPE(key);
-    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyBool_Type && type != &PyFloat_Type && key != Py_None) return false;
+    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyBool_Type && type != &PyFloat_Type &&
+        key != Py_None)
+      return false;
     auto* known = find_entry(dict, key);
     entries.emplace_back(key, known != nullptr ? known->second : nullptr);
     PyTuple_SET_ITEM(keys.get(), count++, Py_NewRef(key));
@@ -224,7 +230,7 @@ bool Tracer::dict_complete(Value* dict) {
   return true;
 }
 
-// ---- Items ------------------------------------------------------------------------------------------------------------
+// ---- Items ----------------------------------------------------------------------------------------------------------
 
 Flow Tracer::get_item(Value* container, Value* key, Value** out) {
   PyObject *a, *b;
@@ -247,7 +253,8 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
       }
       bool is_slice = key->is_constant() && PySlice_Check(key->object);
       if (!list_items(container, &items)) {
-        if (container->is_constant() && PyType_Check(container->object)) return stop(BreakReason::k_call, "a generic alias");
+        if (container->is_constant() && PyType_Check(container->object))
+          return stop(BreakReason::k_call, "a generic alias");
         if (is_slice && fold(container, &a)) {
           *out = constant_owned(PyObject_GetItem(a, key->object));
           return *out != nullptr ? Flow::kGo : stop(BreakReason::k_raises, "slice");
@@ -274,7 +281,8 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
       Ref name(PyUnicode_InternFromString("__getitem__"));
       if (container->is_real() && versions_.count(container->type) == 0) break;
       Value* method = find_in_class(container->type, name.get());
-      if (method != nullptr && method->kind == ValueKind::kFunction) return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
+      if (method != nullptr && method->kind == ValueKind::kFunction)
+        return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
       break;
     }
     default: break;
@@ -357,8 +365,10 @@ Flow Tracer::delete_item(Value* container, Value* key) {
       mutate(container);
     }
     auto* entry = find_entry(container, object);
-    if (container->complete) container->entries.erase(container->entries.begin() + (entry - container->entries.data()));
-    else entry->second = nullptr;
+    if (container->complete)
+      container->entries.erase(container->entries.begin() + (entry - container->entries.data()));
+    else
+      entry->second = nullptr;
     return Flow::kGo;
   }
   if (container->kind == ValueKind::kList && list_items(container, &items)) {
@@ -395,7 +405,8 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     for (size_t i = 0; i < container->items.size(); ++i) {
       Value* each = item_at(container, i);
       if (each == item && !item->is_number()) return answer(true);
-      if (each->kind == ValueKind::kTensor || item->kind == ValueKind::kTensor) return stop(BreakReason::k_container, "in, with tensors");
+      if (each->kind == ValueKind::kTensor || item->kind == ValueKind::kTensor)
+        return stop(BreakReason::k_container, "in, with tensors");
       Value* equal = nullptr;
       bool known, truth_of;
       if (Flow flow = compare(Py_EQ, each, item, &equal); flow != Flow::kGo) return flow;
@@ -418,7 +429,7 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
   return stop(BreakReason::k_container, "in");
 }
 
-// ---- Methods ----------------------------------------------------------------------------------------------------------
+// ---- Methods --------------------------------------------------------------------------------------------------------
 
 static Flow list_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out) {
   size_t given = arguments.size();
@@ -530,7 +541,8 @@ static Flow dict_method(Tracer& t, Value* self, const std::string& name, std::ve
     if (name == "items") return view(IteratorKind::kDictItems);
     if (name == "copy" && t.dict_complete(self)) {
       *out = t.make(ValueKind::kDict);
-      for (size_t i = 0; i < self->entries.size(); ++i) t.dict_put(*out, self->entries[i].first, t.dict_get(self, self->entries[i].first));
+      for (size_t i = 0; i < self->entries.size(); ++i)
+        t.dict_put(*out, self->entries[i].first, t.dict_get(self, self->entries[i].first));
       return Flow::kGo;
     }
   }
@@ -571,15 +583,18 @@ static Flow dict_method(Tracer& t, Value* self, const std::string& name, std::ve
   return t.stop(BreakReason::k_container, "dict." + name);
 }
 
-Flow Tracer::container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names, Value** out) {
+Flow Tracer::container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names,
+                              Value** out) {
   std::string text = PyUnicode_AsUTF8(name);
   self = force(self);
   for (Value*& argument : arguments) argument = force(argument);
   if (names != nullptr) {
-    if (self->kind != ValueKind::kDict || text != "update") return stop(BreakReason::k_container, text + " with keywords");
+    if (self->kind != ValueKind::kDict || text != "update")
+      return stop(BreakReason::k_container, text + " with keywords");
     size_t positional = arguments.size() - PyTuple_GET_SIZE(names);
     Value* more = make(ValueKind::kDict);
-    for (size_t k = positional; k < arguments.size(); ++k) dict_put(more, PyTuple_GET_ITEM(names, k - positional), arguments[k]);
+    for (size_t k = positional; k < arguments.size(); ++k)
+      dict_put(more, PyTuple_GET_ITEM(names, k - positional), arguments[k]);
     arguments.resize(positional);
     if (positional > 0)
       if (Flow flow = dict_method(*this, self, text, arguments, out); flow != Flow::kGo) return flow;

@@ -1,9 +1,9 @@
-// From records to steps. Element-wise nodes wait until something needs them: a consumer, an exit that shows them, or a write
-// that could change what they read. Then all that wait go into as few kernels as their index spaces allow. Nodes are pure, so
-// waiting is free; steps never move.
+// From records to steps. Element-wise nodes wait until something needs them: a consumer, an exit that shows them, or a
+// write that could change what they read. Then all that wait go into as few kernels as their index spaces allow. Nodes
+// are pure, so waiting is free; steps never move.
 //
-// Memory of known size is reserved before the first step: a shortage there leaves by the entry's own exit, before anything
-// visible happened.
+// Memory of known size is reserved before the first step: a shortage there leaves by the entry's own exit, before
+// anything visible happened.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,7 +22,8 @@ bool same_space(const Layout* a, const Layout* b) {
   return a->rank == b->rank && std::equal(a->sizes, a->sizes + a->rank, b->sizes);
 }
 bool is_fusable_reduction(const Node& node) {
-  if (node.dynamic || node.operands.size() != 1 || node.operands[0].is_number || node.operands[0].layout->count == 0) return false;
+  if (node.dynamic || node.operands.size() != 1 || node.operands[0].is_number || node.operands[0].layout->count == 0)
+    return false;
   switch (node.op) {
     case Op::k_sum:
     case Op::k_mean:
@@ -50,7 +51,9 @@ int8_t operand_kind(const NodeOperand& operand) {
 class Numbers {
  public:
   static constexpr int kNone = -1;
-  int get(int32_t key) const { return static_cast<size_t>(key) < numbers_.size() ? numbers_[static_cast<size_t>(key)] : kNone; }
+  int get(int32_t key) const {
+    return static_cast<size_t>(key) < numbers_.size() ? numbers_[static_cast<size_t>(key)] : kNone;
+  }
   bool has(int32_t key) const { return get(key) != kNone; }
   void set(int32_t key, int number) {
     if (key < 0) return;
@@ -73,8 +76,10 @@ class Fuser {
     for (size_t r = 0; r < trace_.records.size(); ++r) {
       now_ = static_cast<int>(r);
       Record& record = trace_.records[r];
-      if (record.node >= 0) add_node(record.node);
-      else add_step(record.step);
+      if (record.node >= 0)
+        add_node(record.node);
+      else
+        add_step(record.step);
     }
     now_ = static_cast<int>(trace_.records.size());
     std::vector<ValueId> last;
@@ -87,7 +92,8 @@ class Fuser {
   }
 
  private:
-  // ---- Uses -----------------------------------------------------------------------------------------------------------
+  // ---- Uses
+  // -----------------------------------------------------------------------------------------------------------
 
   void recipe_values(RecipeId id, std::vector<ValueId>* out) {
     visited_.resize(plan_.recipes.size(), 0);
@@ -145,7 +151,8 @@ class Fuser {
     for (ValueId v : values) use(v, static_cast<int>(trace_.records.size()), true);
   }
 
-  // ---- Placing --------------------------------------------------------------------------------------------------------
+  // ---- Placing
+  // --------------------------------------------------------------------------------------------------------
 
   void add_node(int index) {
     Node& node = trace_.nodes[index];
@@ -226,7 +233,8 @@ class Fuser {
         chosen.push_back(index);
       }
     }
-    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](int index) { return wanted[index]; }), pending_.end());
+    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](int index) { return wanted[index]; }),
+                   pending_.end());
     emit_groups(chosen, must);
   }
   bool operands_ready(int index, const std::vector<bool>& wanted) {
@@ -251,7 +259,10 @@ class Fuser {
       size_t at = groups.size();
       if (fuse_ && !node.dynamic)
         for (size_t g = groups.size(); g > earliest; --g)
-          if (same_space(trace_.nodes[groups[g - 1][0]].layout, node.layout)) { at = g - 1; break; }
+          if (same_space(trace_.nodes[groups[g - 1][0]].layout, node.layout)) {
+            at = g - 1;
+            break;
+          }
       if (at == groups.size()) groups.emplace_back();
       groups[at].push_back(index);
       group_of.set(node.value, static_cast<int>(at));
@@ -276,7 +287,8 @@ class Fuser {
   }
   bool used_outside(ValueId value, const std::vector<int>& group) {
     for (size_t n = 0; n < trace_.nodes.size(); ++n) {
-      if (std::find(group.begin(), group.end(), static_cast<int>(n)) != group.end() || done_.has(static_cast<int>(n))) continue;
+      if (std::find(group.begin(), group.end(), static_cast<int>(n)) != group.end() || done_.has(static_cast<int>(n)))
+        continue;
       for (const NodeOperand& operand : trace_.nodes[n].operands)
         if (operand.value == value) return true;
     }
@@ -320,7 +332,8 @@ class Fuser {
       const Node& node = trace_.nodes[group[j]];
       KernelInstruction instruction{node.op, node.layout->dtype, node.compute, {-1, -1, -1}};
       for (size_t k = 0; k < node.operands.size() && k < 3; ++k)
-        instruction.operands[k] = static_cast<int16_t>(refs[j][k] >= 0 ? refs[j][k] : static_cast<int>(inputs->operands.size()) - 1 - refs[j][k]);
+        instruction.operands[k] = static_cast<int16_t>(
+            refs[j][k] >= 0 ? refs[j][k] : static_cast<int>(inputs->operands.size()) - 1 - refs[j][k]);
       body->push_back(instruction);
     }
     return true;
@@ -349,7 +362,8 @@ class Fuser {
     call.spec.body = std::move(body);
     bool flat = true;
     for (const Layout* layout : layouts)
-      flat = flat && (layout == nullptr || layout->count == 1 || (layout->contiguous && same_space(layout, first.layout)));
+      flat =
+          flat && (layout == nullptr || layout->count == 1 || (layout->contiguous && same_space(layout, first.layout)));
     for (int index : outputs) {
       Node& node = trace_.nodes[index];
       auto place = std::find(group.begin(), group.end(), index) - group.begin();
@@ -367,7 +381,8 @@ class Fuser {
     call.count = first.layout->count;
     if (flat) {
       for (size_t i = 0; i < call.spec.inputs.size(); ++i)
-        if (layouts[i] != nullptr && layouts[i]->count == 1 && first.layout->count != 1) call.spec.inputs[i].access = Access::kUniform;
+        if (layouts[i] != nullptr && layouts[i]->count == 1 && first.layout->count != 1)
+          call.spec.inputs[i].access = Access::kUniform;
     } else {
       choose_accesses(&call.spec, shape_of(*first.layout), 0, layouts);
     }
@@ -406,8 +421,10 @@ class Fuser {
       ValueId value = trace_.nodes[index].value;
       bool elsewhere = object_use_.has(value);
       for (size_t n = 0; n < trace_.nodes.size() && !elsewhere; ++n) {
-        bool inside = std::find(chain.begin(), chain.end(), static_cast<int>(n)) != chain.end() || &trace_.nodes[n] == &node;
-        for (const NodeOperand& operand : trace_.nodes[n].operands) elsewhere = elsewhere || (!inside && operand.value == value && !done_.has(static_cast<int>(n)));
+        bool inside =
+            std::find(chain.begin(), chain.end(), static_cast<int>(n)) != chain.end() || &trace_.nodes[n] == &node;
+        for (const NodeOperand& operand : trace_.nodes[n].operands)
+          elsewhere = elsewhere || (!inside && operand.value == value && !done_.has(static_cast<int>(n)));
       }
       shared = shared || elsewhere;
     }
@@ -422,9 +439,10 @@ class Fuser {
       inputs.find(node.operands[0], node.operands[0].dtype);
     } else {
       demand(first);
-      pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](int index) {
-        return std::find(chain.begin(), chain.end(), index) != chain.end();
-      }), pending_.end());
+      pending_.erase(
+          std::remove_if(pending_.begin(), pending_.end(),
+                         [&](int index) { return std::find(chain.begin(), chain.end(), index) != chain.end(); }),
+          pending_.end());
     }
     const Layout* space = node.operands[0].layout;
     KernelCall call;
@@ -472,7 +490,8 @@ class Fuser {
       dynamic.nodes.push_back(std::move(each));
     }
     step.dst = trace_.nodes[outputs[0]].value;
-    dynamic.outputs.push_back(static_cast<int16_t>(inputs.operands.size() + (std::find(group.begin(), group.end(), outputs[0]) - group.begin())));
+    dynamic.outputs.push_back(static_cast<int16_t>(
+        inputs.operands.size() + (std::find(group.begin(), group.end(), outputs[0]) - group.begin())));
     step.on_fail = trace_.nodes[group[0]].on_fail;
     step.index = static_cast<int32_t>(plan_.groups.size());
     plan_.groups.push_back(std::move(dynamic));
@@ -531,7 +550,8 @@ class Fuser {
   ConstantId layout_constant(const Layout* layout) {
     std::string text = to_text(*layout);
     for (size_t i = 0; i < plan_.constants.size(); ++i)
-      if (plan_.constants[i].kind == ConstantKind::kLayout && plan_.constants[i].text == text) return static_cast<ConstantId>(i);
+      if (plan_.constants[i].kind == ConstantKind::kLayout && plan_.constants[i].text == text)
+        return static_cast<ConstantId>(i);
     plan_.constants.push_back({ConstantKind::kLayout, 0, 0, text});
     return static_cast<ConstantId>(plan_.constants.size() - 1);
   }
@@ -543,7 +563,8 @@ class Fuser {
     release(space);
   }
 
-  // ---- Owned objects --------------------------------------------------------------------------------------------------
+  // ---- Owned objects
+  // --------------------------------------------------------------------------------------------------
 
   // A step that replaces what a container holds may drop the last reference to something a guard loaded from it.
   static bool may_drop(StepKind kind) {
@@ -562,7 +583,8 @@ class Fuser {
     }
   }
   void hold_loaded() {
-    auto first = std::find_if(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) { return may_drop(step.kind); });
+    auto first =
+        std::find_if(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) { return may_drop(step.kind); });
     if (first == plan_.steps.end()) return;
     std::set<ValueId> loaded;
     for (const Guard& guard : plan_.guards) {
@@ -637,7 +659,7 @@ class Fuser {
   Plan& plan_;
   bool fuse_;
   int now_ = 0;
-  std::vector<int> visited_;   // by recipe: the visit that came by last
+  std::vector<int> visited_;  // by recipe: the visit that came by last
   int visit_ = 0;
   std::vector<Step> prologue_, steps_;
   std::vector<int> pending_;
@@ -661,9 +683,12 @@ std::string to_text(const Node& node) {
   for (size_t i = 0; i < node.operands.size(); ++i) {
     const NodeOperand& operand = node.operands[i];
     if (i > 0) text += ", ";
-    if (operand.value != kNoValue) text += "v" + std::to_string(operand.value);
-    else if (operand.dtype == DType::k_float64) text += std::to_string(operand.f64);
-    else text += std::to_string(operand.i64);
+    if (operand.value != kNoValue)
+      text += "v" + std::to_string(operand.value);
+    else if (operand.dtype == DType::k_float64)
+      text += std::to_string(operand.f64);
+    else
+      text += std::to_string(operand.i64);
   }
   return text + ") " + to_text(*node.layout) + (node.dynamic ? " dynamic" : "");
 }

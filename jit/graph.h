@@ -1,5 +1,6 @@
-// The tensor operations of one trace, functional, beside the ordered records of everything else. The tracer appends; fuse.cpp
-// turns it into a plan's steps: groups of element-wise nodes become kernels, placed where the first consumer needs them.
+// The tensor operations of one trace, functional, beside the ordered records of everything else. The tracer appends;
+// fuse.cpp turns it into a plan's steps: groups of element-wise nodes become kernels, placed where the first consumer
+// needs them.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,34 +10,34 @@
 namespace kintsugi {
 
 struct NodeOperand {
-  ValueId value = kNoValue;     // tensor or unboxed word; kNoValue: the constant below
+  ValueId value = kNoValue;  // tensor or unboxed word; kNoValue: the constant below
   bool is_number = false;
   DType dtype = DType::k_float32;  // of the tensor; bool, int64 or float64 for numbers
-  int64_t i64 = 0;              // constant number, bool and int
-  double f64 = 0;               // constant number, float
-  Layout* layout = nullptr;     // of a tensor; held by the trace
+  int64_t i64 = 0;                 // constant number, bool and int
+  double f64 = 0;                  // constant number, float
+  Layout* layout = nullptr;        // of a tensor; held by the trace
   bool dynamic = false;
 };
 
 struct Node {
   Op op;
-  ValueId value;                // of the result
+  ValueId value;  // of the result
   std::vector<NodeOperand> operands;
   Attributes attributes;
   DType compute;
-  Layout* layout;               // of the result; when dynamic right in dtype and rank only
+  Layout* layout;  // of the result; when dynamic right in dtype and rank only
   bool dynamic = false;
-  bool may_raise = false;       // integer division: a fault leaves through on_fail
+  bool may_raise = false;  // integer division: a fault leaves through on_fail
   ExitId on_fail = kNoExit;
 };
 
-struct Record {                 // in program order
-  int32_t node = -1;            // or:
+struct Record {       // in program order
+  int32_t node = -1;  // or:
   Step step;
 };
 
 struct Trace {
-  Plan plan;                    // everything but steps and kernels
+  Plan plan;  // everything but steps and kernels
   std::vector<Node> nodes;
   std::vector<Record> records;
   ExitId entry_exit = kNoExit;  // before anything happened: the interpreter runs it all

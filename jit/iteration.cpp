@@ -1,5 +1,5 @@
-// Iterators in the trace: where they stand in what they walk over, and what comes next. Real ones are not followed, except a
-// range's, which is advanced as a step.
+// Iterators in the trace: where they stand in what they walk over, and what comes next. Real ones are not followed,
+// except a range's, which is advanced as a step.
 #include <algorithm>
 
 #include "jit/tracer_core.h"
@@ -12,8 +12,9 @@ constexpr size_t kLongestDrain = 4096;
 Value* Tracer::iterate(Value* value) {
   std::vector<Value*>* items;
   if (value->kind == ValueKind::kIterator) {
-    bool is_view = !value->complete && (value->iterator == IteratorKind::kDictKeys || value->iterator == IteratorKind::kDictValues ||
-                                        value->iterator == IteratorKind::kDictItems);
+    bool is_view = !value->complete &&
+                   (value->iterator == IteratorKind::kDictKeys || value->iterator == IteratorKind::kDictValues ||
+                    value->iterator == IteratorKind::kDictItems);
     if (!is_view) return value->iterator == IteratorKind::kUnknown ? nullptr : value;
     Value* iterator = make(ValueKind::kIterator);
     iterator->iterator = value->iterator;
@@ -73,7 +74,8 @@ int64_t Tracer::remaining(Value* iterator) {
     case IteratorKind::kReversed: return iterator->index + 1;
     case IteratorKind::kRange: {
       if (!iterator->items.empty()) return -1;
-      int64_t step = iterator->step, span = step > 0 ? iterator->stop - iterator->index : iterator->index - iterator->stop;
+      int64_t step = iterator->step,
+              span = step > 0 ? iterator->stop - iterator->index : iterator->index - iterator->stop;
       int64_t stride = step > 0 ? step : -step;
       return span <= 0 ? 0 : (span + stride - 1) / stride;
     }
@@ -103,7 +105,8 @@ bool Tracer::can_follow(Value* iterator) { return remaining(iterator) >= 0; }
 Tracer::Next Tracer::next(Value* iterator, Value** out) {
   if (iterator->kind != ValueKind::kIterator) return Next::kUnknown;
   if (iterator->iterator == IteratorKind::kRealRange) {
-    const long* fields = reinterpret_cast<const long*>(reinterpret_cast<const char*>(iterator->object) + sizeof(PyObject));
+    const long* fields =
+        reinterpret_cast<const long*>(reinterpret_cast<const char*>(iterator->object) + sizeof(PyObject));
     long index = fields[0] + iterator->index;  // index, start, step, length: Objects/rangeobject.c of 3.11
     if (index >= fields[3]) return Next::kUnknown;
     ExitId exit = exit_here(ExitKind::kStep);

@@ -1,5 +1,5 @@
-// Arithmetic and comparison in the trace: constants fold, numbers known only at run time become unboxed words with checks,
-// containers concatenate, classes written in Python are asked. Tensors are in tensors.cpp.
+// Arithmetic and comparison in the trace: constants fold, numbers known only at run time become unboxed words with
+// checks, containers concatenate, classes written in Python are asked. Tensors are in tensors.cpp.
 #include <cmath>
 #include <cstring>
 
@@ -22,7 +22,8 @@ bool Tracer::fold(Value* value, PyObject** object) {
     Ref tuple(PyTuple_New(value->items.size()));
     for (size_t i = 0; i < value->items.size(); ++i) {
       PyObject* part;
-      if (!fold(force(value->items[i]), &part) || is_nan(part)) return false;  // a NaN in a tuple is compared by identity
+      if (!fold(force(value->items[i]), &part) || is_nan(part))
+        return false;  // a NaN in a tuple is compared by identity
       PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(part));
     }
     keep(tuple.get());
@@ -138,18 +139,22 @@ static bool is_float(Value* value) {
 
 static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-// Those that came from outside are taken up as objects, so that the break shows the very objects: the trace begins again.
+// Those that came from outside are taken up as objects, so that the break shows the very objects: the trace begins
+// again.
 Flow Tracer::stop_for_identity(BreakReason reason, std::string context, std::initializer_list<Value*> atoms) {
   bool learnt = false;
   for (const Guard& guard : plan().guards) {
-    if (guard.kind != GuardKind::k_int_equal && guard.kind != GuardKind::k_float_equal && guard.kind != GuardKind::k_equal) continue;
+    if (guard.kind != GuardKind::k_int_equal && guard.kind != GuardKind::k_float_equal &&
+        guard.kind != GuardKind::k_equal)
+      continue;
     const Constant& constant = plan().constants[guard.constant];
     for (Value* atom : atoms) {
       PyObject* object = atom->is_constant() ? atom->object : nullptr;
       bool alike = object != nullptr;
       if (constant.kind == ConstantKind::kInt) {
         int overflow = 0;
-        alike = alike && PyLong_CheckExact(object) && PyLong_AsLongLongAndOverflow(object, &overflow) == constant.i64 && overflow == 0;
+        alike = alike && PyLong_CheckExact(object) && PyLong_AsLongLongAndOverflow(object, &overflow) == constant.i64 &&
+                overflow == 0;
       } else if (constant.kind == ConstantKind::kFloat) {
         alike = alike && PyFloat_CheckExact(object) && same_bits(constant.f64, PyFloat_AS_DOUBLE(object));
       } else {
@@ -244,18 +249,23 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
       int64_t q = x / y, m = x % y;
       if (m != 0 && (m < 0) != (y < 0)) --q, m += y;
       bool divide = operation == NB_FLOOR_DIVIDE;
-      finish(divide ? StepKind::k_int_floor_divide : StepKind::k_int_remainder, a, b, ValueKind::kInt, true, 0)->int_hint =
-          divide ? q : m;
+      finish(divide ? StepKind::k_int_floor_divide : StepKind::k_int_remainder, a, b, ValueKind::kInt, true, 0)
+          ->int_hint = divide ? q : m;
       break;
     }
     case NB_AND:
     case NB_OR:
     case NB_XOR: {
-      auto is_bool = [](Value* v) { return v->kind == ValueKind::kBool || (v->is_constant() && PyBool_Check(v->object)); };
+      auto is_bool = [](Value* v) {
+        return v->kind == ValueKind::kBool || (v->is_constant() && PyBool_Check(v->object));
+      };
       ValueKind result = is_bool(left) && is_bool(right) ? ValueKind::kBool : ValueKind::kInt;
-      StepKind kind = operation == NB_AND ? StepKind::k_int_and : operation == NB_OR ? StepKind::k_int_or : StepKind::k_int_xor;
-      finish(kind, a, b, result, false, 0)->int_hint =
-          operation == NB_AND ? (x & y) : operation == NB_OR ? (x | y) : (x ^ y);
+      StepKind kind = operation == NB_AND  ? StepKind::k_int_and
+                      : operation == NB_OR ? StepKind::k_int_or
+                                           : StepKind::k_int_xor;
+      finish(kind, a, b, result, false, 0)->int_hint = operation == NB_AND  ? (x & y)
+                                                       : operation == NB_OR ? (x | y)
+                                                                            : (x ^ y);
       break;
     }
     default: return t.stop(BreakReason::k_instruction, "an operator on dynamic ints");
@@ -268,13 +278,16 @@ static bool folds_small(int operation, PyObject* left, PyObject* right) {
   if (operation >= NB_INPLACE_ADD) operation -= NB_INPLACE_ADD;
   auto size = [](PyObject* o) -> Py_ssize_t {
     if (PyLong_Check(o)) return _PyLong_NumBits(o);
-    return Py_TYPE(o)->tp_as_sequence != nullptr && Py_TYPE(o)->tp_as_sequence->sq_length != nullptr ? PyObject_Length(o) : 1;
+    return Py_TYPE(o)->tp_as_sequence != nullptr && Py_TYPE(o)->tp_as_sequence->sq_length != nullptr
+               ? PyObject_Length(o)
+               : 1;
   };
   Py_ssize_t a = size(left), b = size(right);
   bool ints = PyLong_Check(left) && PyLong_Check(right);
   if (operation == NB_POWER && ints) return a < 64 && b < 10;
   if (operation == NB_LSHIFT) return a < 1024 && b < 10;
-  if (operation == NB_MULTIPLY && !ints) return (PyLong_Check(left) ? b : a) < 1000 && (!PyLong_Check(left) || a < 10) && (!PyLong_Check(right) || b < 10);
+  if (operation == NB_MULTIPLY && !ints)
+    return (PyLong_Check(left) ? b : a) < 1000 && (!PyLong_Check(left) || a < 10) && (!PyLong_Check(right) || b < 10);
   return a < 100000 && b < 100000;
 }
 
@@ -298,7 +311,7 @@ static PyObject* evaluate(int operation, PyObject* left, PyObject* right) {
   }
 }
 
-static const char* const kOperatorNames[] = {"add", "and", "floordiv", "lshift", "matmul", "mul", "mod",
+static const char* const kOperatorNames[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
                                              "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
 
 // Classes written in Python: the left operand's method, then the reflected one.
@@ -324,10 +337,13 @@ static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, V
   if (left_is_object) {  // a number or tensor on the right has no say before it
     if (in_place) flow = try_method(left, right, "__i" + name + "__", &found);
     if (flow == Flow::kGo && !found) flow = try_method(left, right, "__" + name + "__", &found);
-  } else if (right->kind == ValueKind::kObject && (left->is_constant() || left->is_number() || left->kind == ValueKind::kTensor)) {
+  } else if (right->kind == ValueKind::kObject &&
+             (left->is_constant() || left->is_number() || left->kind == ValueKind::kTensor)) {
     PyObject* object;  // none of these knows a class written in Python
-    if (left->is_constant() && !t.fold(left, &object)) flow = Flow::kBreak;
-    else flow = try_method(right, left, "__r" + name + "__", &found);
+    if (left->is_constant() && !t.fold(left, &object))
+      flow = Flow::kBreak;
+    else
+      flow = try_method(right, left, "__r" + name + "__", &found);
   }
   if (flow == Flow::kBreak || !found) return t.stop(BreakReason::k_instruction, "an operator of these objects");
   return flow;
@@ -361,7 +377,8 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   };
   auto is_list = [](Value* v) { return v->kind == ValueKind::kList; };
   auto is_tuple = [](Value* v) {
-    return v->kind == ValueKind::kTuple || (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
+    return v->kind == ValueKind::kTuple ||
+           (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
   };
   if (plain == NB_ADD && in_place && is_list(left)) {
     Ref extend(PyUnicode_InternFromString("extend"));
@@ -377,11 +394,13 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
     return Flow::kGo;
   }
-  if (plain == NB_MULTIPLY && !in_place && (is_list(left) || is_tuple(left)) && right->is_constant() && PyLong_Check(right->object)) {
+  if (plain == NB_MULTIPLY && !in_place && (is_list(left) || is_tuple(left)) && right->is_constant() &&
+      PyLong_Check(right->object)) {
     std::vector<Value*> once, items;
     int64_t count = PyLong_AsLongLong(right->object);
     if (!copy_items(left, &once)) return stop(BreakReason::k_container, "repetition");
-    if (PyErr_Occurred() || count * static_cast<int64_t>(once.size() + 1) > 4096) return stop(BreakReason::k_container, "a long repetition");
+    if (PyErr_Occurred() || count * static_cast<int64_t>(once.size() + 1) > 4096)
+      return stop(BreakReason::k_container, "a long repetition");
     for (int64_t i = 0; i < count; ++i) items.insert(items.end(), once.begin(), once.end());
     *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
     return Flow::kGo;
@@ -393,7 +412,8 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
 
 // == by identity is right for objects whose type does not define it.
 static bool compares_by_identity(Value* value) {
-  if (value->kind == ValueKind::kFunction || value->kind == ValueKind::kCell) return value->kind == ValueKind::kFunction;
+  if (value->kind == ValueKind::kFunction || value->kind == ValueKind::kCell)
+    return value->kind == ValueKind::kFunction;
   if (!value->is_constant()) return false;
   PyTypeObject* type = Py_TYPE(value->object);
   return value->object == Py_None || type->tp_richcompare == nullptr ||
@@ -401,7 +421,8 @@ static bool compares_by_identity(Value* value) {
 }
 
 Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
-  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) return tensor_compare(operation, left, right, out);
+  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor)
+    return tensor_compare(operation, left, right, out);
   PyObject *a, *b;
   bool equality = operation == Py_EQ || operation == Py_NE;
   auto answer = [&](bool truth) {
@@ -415,7 +436,8 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     return Flow::kGo;
   }
   if (is_numeric(left) && is_numeric(right)) {
-    static constexpr Compare kBy[] = {Compare::kLess, Compare::kLessEqual, Compare::kEqual, Compare::kNotEqual, Compare::kGreater, Compare::kGreaterEqual};
+    static constexpr Compare kBy[] = {Compare::kLess,     Compare::kLessEqual, Compare::kEqual,
+                                      Compare::kNotEqual, Compare::kGreater,   Compare::kGreaterEqual};
     *out = word_compare(kBy[operation], left, right);
     return Flow::kGo;
   }
@@ -426,9 +448,11 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     return answer(same == (operation == Py_EQ));
   }
   auto is_tuple = [](Value* v) {
-    return v->kind == ValueKind::kTuple || (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
+    return v->kind == ValueKind::kTuple ||
+           (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
   };
-  bool sequences = (left->kind == ValueKind::kList && right->kind == ValueKind::kList) || (is_tuple(left) && is_tuple(right));
+  bool sequences =
+      (left->kind == ValueKind::kList && right->kind == ValueKind::kList) || (is_tuple(left) && is_tuple(right));
   if (sequences) {
     std::vector<Value*>*x, *y;
     if (!list_items(left, &x) || !list_items(right, &y)) return stop(BreakReason::k_container, "comparison");
@@ -448,7 +472,8 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
       return compare(operation, p, q, out);  // the first items that differ decide
     }
     if (equality) return answer(operation == Py_EQ);
-    return compare(operation, int_constant(static_cast<int64_t>(x->size())), int_constant(static_cast<int64_t>(y->size())), out);
+    return compare(operation, int_constant(static_cast<int64_t>(x->size())),
+                   int_constant(static_cast<int64_t>(y->size())), out);
   }
   static const char* const kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&
@@ -481,12 +506,15 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
   }
   if (operand->kind == ValueKind::kTensor) {
     return tensor_unary(op == Opcode::k_UNARY_NEGATIVE   ? Unary::kNegative
-                        : op == Opcode::k_UNARY_POSITIVE ? Unary::kPositive : Unary::kInvert, operand, out);
+                        : op == Opcode::k_UNARY_POSITIVE ? Unary::kPositive
+                                                         : Unary::kInvert,
+                        operand, out);
   }
   PyObject* object;
   if (fold(operand, &object)) {
     Ref result(op == Opcode::k_UNARY_NEGATIVE   ? PyNumber_Negative(object)
-               : op == Opcode::k_UNARY_POSITIVE ? PyNumber_Positive(object) : PyNumber_Invert(object));
+               : op == Opcode::k_UNARY_POSITIVE ? PyNumber_Positive(object)
+                                                : PyNumber_Invert(object));
     if (!result) return stop(BreakReason::k_raises, "unary operator");
     *out = constant(result.get());
     return Flow::kGo;
@@ -512,9 +540,11 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
   }
   if (operand->kind == ValueKind::kObject && versions_.count(operand->type) != 0) {
     Ref name(PyUnicode_InternFromString(op == Opcode::k_UNARY_NEGATIVE   ? "__neg__"
-                                        : op == Opcode::k_UNARY_POSITIVE ? "__pos__" : "__invert__"));
+                                        : op == Opcode::k_UNARY_POSITIVE ? "__pos__"
+                                                                         : "__invert__"));
     Value* method = find_in_class(operand->type, name.get());
-    if (method != nullptr && method->kind == ValueKind::kFunction) return inline_call(method, {operand}, nullptr, ReturnRule::kPush);
+    if (method != nullptr && method->kind == ValueKind::kFunction)
+      return inline_call(method, {operand}, nullptr, ReturnRule::kPush);
   }
   return stop(BreakReason::k_instruction, "a unary operator of this object");
 }

@@ -1,5 +1,5 @@
-// Attributes, classes, instances. Look-up follows CPython's own order; what a class holds is pinned by its version tag, what
-// an instance holds by a guard on that attribute.
+// Attributes, classes, instances. Look-up follows CPython's own order; what a class holds is pinned by its version tag,
+// what an instance holds by a guard on that attribute.
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -92,7 +92,8 @@ static Value* own_attribute(Tracer& t, Value* object, PyObject* name) {
 }
 
 // An attribute found in a class, as it looks through an instance (self) or through the class (self null).
-static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name, Value** out) {
+static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name,
+                           Value** out) {
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   PyTypeObject* kind = Py_TYPE(attribute);
   if (kind == &PyFunction_Type || kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
@@ -128,7 +129,8 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
   if (!plain_getattr(type) || (object->is_real() && object->source >= 0 && t.versions_.count(type) == 0)) {
     Ref hook(PyUnicode_InternFromString("__getattr__"));
     Ref own(PyUnicode_InternFromString("__getattribute__"));
-    bool only_fallback = t.versions_.count(type) != 0 && _PyType_Lookup(type, own.get()) == _PyType_Lookup(&PyBaseObject_Type, own.get());
+    bool only_fallback = t.versions_.count(type) != 0 &&
+                         _PyType_Lookup(type, own.get()) == _PyType_Lookup(&PyBaseObject_Type, own.get());
     if (!only_fallback) return t.stop(BreakReason::k_attribute, text);
   }
   if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
@@ -147,7 +149,8 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
       if (!present && object->is_real() && object->source >= 0) {
         PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object->object) + member->offset);
         if (held == nullptr) return t.stop(BreakReason::k_raises, text);
-        value = t.load_field(object, static_cast<int>(member->offset), held, t.source_text(object) + "." + text_of(name));
+        value =
+            t.load_field(object, static_cast<int>(member->offset), held, t.source_text(object) + "." + text_of(name));
         set_overlay(object, name, value);
       }
       if (value == nullptr) return t.stop(BreakReason::k_raises, text);
@@ -180,13 +183,15 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
   if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
   if (meta != &PyType_Type) {  // an Enum or an abstract class: what the class has comes before its class's __getattr__
     Ref getattribute(PyUnicode_InternFromString("__getattribute__"));
-    if (!t.ensure_version(meta) || _PyType_Lookup(meta, getattribute.get()) != _PyType_Lookup(&PyType_Type, getattribute.get()))
+    if (!t.ensure_version(meta) ||
+        _PyType_Lookup(meta, getattribute.get()) != _PyType_Lookup(&PyType_Type, getattribute.get()))
       return t.stop(BreakReason::k_attribute, text);
   }
   PyObject* in_meta = _PyType_Lookup(meta, name);
   if (in_meta != nullptr && Py_TYPE(in_meta)->tp_descr_set != nullptr) {
     std::string plain = text_of(name);
-    if (plain != "__name__" && plain != "__qualname__" && plain != "__module__") return t.stop(BreakReason::k_attribute, text);
+    if (plain != "__name__" && plain != "__qualname__" && plain != "__module__")
+      return t.stop(BreakReason::k_attribute, text);
     *out = t.constant_owned(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text);
   }
@@ -196,9 +201,11 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
 }
 
 static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** out) {
-  if (Py_TYPE(module->object)->tp_getattro != PyModule_Type.tp_getattro) return t.stop(BreakReason::k_attribute, "a module of its own class");
+  if (Py_TYPE(module->object)->tp_getattro != PyModule_Type.tp_getattro)
+    return t.stop(BreakReason::k_attribute, "a module of its own class");
   PyObject* dict = PyModule_GetDict(module->object);
-  Value* names = t.wrap_bound(dict, std::string("module ") + (PyModule_GetName(module->object) ? PyModule_GetName(module->object) : "?"));
+  Value* names = t.wrap_bound(
+      dict, std::string("module ") + (PyModule_GetName(module->object) ? PyModule_GetName(module->object) : "?"));
   PyErr_Clear();
   *out = t.dict_get(names, name);
   return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text_of(name));
@@ -262,12 +269,14 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
     }
     case ValueKind::kConstant:
       if (PyModule_Check(object->object)) return module_attribute(*this, object, name, out);
-      if (PyType_Check(object->object)) return class_attribute(*this, reinterpret_cast<PyTypeObject*>(object->object), name, out);
+      if (PyType_Check(object->object))
+        return class_attribute(*this, reinterpret_cast<PyTypeObject*>(object->object), name, out);
       break;
     default: break;
   }
   PyTypeObject* type = builtin_type(object);
-  if (type == nullptr || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return stop(BreakReason::k_attribute, text_of(name));
+  if (type == nullptr || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+    return stop(BreakReason::k_attribute, text_of(name));
   PyObject* attribute = _PyType_Lookup(type, name);
   if (attribute == nullptr) return stop(BreakReason::k_raises, text_of(name));
   if (Py_TYPE(attribute) == &PyMethodDescr_Type) {
@@ -276,8 +285,8 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
     return Flow::kGo;
   }
   PyObject* atom;  // (2.5).real, dtype.itemsize: facts of immutable objects
-  bool immutable = fold(object, &atom) || (object->is_constant() && plain_getattr(type) && type->tp_dictoffset == 0 &&
-                                           !PyType_IS_GC(type));
+  bool immutable = fold(object, &atom) ||
+                   (object->is_constant() && plain_getattr(type) && type->tp_dictoffset == 0 && !PyType_IS_GC(type));
   if (object->is_constant() && immutable) {
     Ref value(PyObject_GetAttr(object->object, name));
     if (value) {
@@ -374,11 +383,13 @@ Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
 // Instances may stay virtual when their class, all through, is made of Python and object alone.
 static bool is_plain_class(PyTypeObject* type) {
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) return false;
-  if (Py_TYPE(type) != &PyType_Type || type->tp_new != PyBaseObject_Type.tp_new || type->tp_finalize != nullptr || type->tp_del != nullptr)
+  if (Py_TYPE(type) != &PyType_Type || type->tp_new != PyBaseObject_Type.tp_new || type->tp_finalize != nullptr ||
+      type->tp_del != nullptr)
     return false;
   PyObject* mro = type->tp_mro;
   for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(mro); ++i)
-    if (!PyType_HasFeature(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), Py_TPFLAGS_HEAPTYPE)) return false;
+    if (!PyType_HasFeature(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), Py_TPFLAGS_HEAPTYPE))
+      return false;
   return true;
 }
 

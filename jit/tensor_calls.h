@@ -1,6 +1,7 @@
-// What the tracer asks of the array type: is this a tensor, what does this call of it mean, what stands in for one that does
-// not exist yet. runtime/tensor*.cpp answers, and eager calls go the same way: parse_call() says what a call means from
-// layouts and Python arguments alone, execute() does it. A second provider of arrays would answer the same questions.
+// What the tracer asks of the array type: is this a tensor, what does this call of it mean, what stands in for one that
+// does not exist yet. runtime/tensor*.cpp answers, and eager calls go the same way: parse_call() says what a call means
+// from layouts and Python arguments alone, execute() does it. A second provider of arrays would answer the same
+// questions.
 #pragma once
 #include <span>
 #include <vector>
@@ -20,8 +21,7 @@ PyObject* make_stand_in(Layout* layout);
 // an int beyond 64 bits.
 bool operand_of(Borrowed object, OperandValue* out);
 
-// ---- What a call means
-// -----------------------------------------------------------------------------------------------
+// ---- What a call means ----------------------------------------------------------------------------------------------
 
 enum class CallKind : uint8_t {
   kOp,          // a new tensor: op(operands, attributes)

@@ -1,5 +1,5 @@
-// Tensor calls in the trace. What a call means comes from the runtime's table (parse_call and its kin), asked with stand-ins
-// that have a layout but no memory; here the meaning becomes graph nodes, views, writes, or a generic call.
+// Tensor calls in the trace. What a call means comes from the runtime's table (parse_call and its kin), asked with
+// stand-ins that have a layout but no memory; here the meaning becomes graph nodes, views, writes, or a generic call.
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -18,7 +18,8 @@ PyObject* Tracer::stand_in(Value* value, bool* has_words) {
       *has_words = true;
       if (value->object == nullptr) {
         Ref hint(value->kind == ValueKind::kFloat ? PyFloat_FromDouble(value->float_hint)
-                 : value->kind == ValueKind::kInt ? PyLong_FromLongLong(value->int_hint) : PyBool_FromLong(value->int_hint));
+                 : value->kind == ValueKind::kInt ? PyLong_FromLongLong(value->int_hint)
+                                                  : PyBool_FromLong(value->int_hint));
         keep(hint.get());
         value->object = hint.get();
       }
@@ -41,8 +42,10 @@ PyObject* Tracer::stand_in(Value* value, bool* has_words) {
         PyObject* part = stand_in(item_at(value, i), has_words);
         if (part == nullptr) return nullptr;
         Py_INCREF(part);
-        if (value->kind == ValueKind::kTuple) PyTuple_SET_ITEM(sequence.get(), i, part);
-        else PyList_SET_ITEM(sequence.get(), i, part);
+        if (value->kind == ValueKind::kTuple)
+          PyTuple_SET_ITEM(sequence.get(), i, part);
+        else
+          PyList_SET_ITEM(sequence.get(), i, part);
       }
       keep(sequence.get());
       return sequence.get();
@@ -88,7 +91,8 @@ static bool any_dynamic(const std::vector<Value*>& arguments) {
 }
 
 // The callable itself, on objects, where only its result's layout is known (all of it, or dtype and rank).
-Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout, Value** out) {
+Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout,
+                        Value** out) {
   std::vector<ValueId> objects;
   for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
   ConstantId called = constant_id(callable, Hold::kStrong);
@@ -147,10 +151,12 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
         operand.value = v->id;
         if (v->kind == ValueKind::kInt) int_words.push_back(v);
         operand.dtype = v->kind == ValueKind::kFloat ? DType::k_float64
-                        : v->kind == ValueKind::kInt ? DType::k_int64 : DType::k_bool;
+                        : v->kind == ValueKind::kInt ? DType::k_int64
+                                                     : DType::k_bool;
       } else {
         OperandValue number;
-        if (given.object == nullptr || !operand_of(given.object, &number) || !number.is_number) return PyErr_Clear(), false;
+        if (given.object == nullptr || !operand_of(given.object, &number) || !number.is_number)
+          return PyErr_Clear(), false;
         if (v == nullptr && has_words && given.argument < 0) return false;  // by keyword: might be a word's hint
         operand.is_number = true;
         operand.dtype = number.number_dtype;
@@ -175,7 +181,9 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     if (!infer(op, facts, attributes, &inferred, &error)) return false;
     if (inferred.compute == DType::k_int32) {  // an int that does not fit raises: the call itself will
       for (const NodeOperand& operand : operands)
-        if (operand.is_number && operand.value == kNoValue && operand.dtype == DType::k_int64 && operand.i64 != static_cast<int32_t>(operand.i64)) return false;
+        if (operand.is_number && operand.value == kNoValue && operand.dtype == DType::k_int64 &&
+            operand.i64 != static_cast<int32_t>(operand.i64))
+          return false;
       for (Value* v : int_words) {
         specialise(word_compare(Compare::kLessEqual, v, int_constant(INT32_MAX)));
         specialise(word_compare(Compare::kGreaterEqual, v, int_constant(INT32_MIN)));
@@ -191,8 +199,10 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     bool integers = info(inferred.compute).kind != DTypeKind::kFloatingKind;
     node.may_raise = is_division(op) && integers;
     // A node of a kernel reports a fault without an exception: the instruction is performed again, and raises.
-    if (node.dynamic || !is_fusable(node)) node.on_fail = exit_here(ExitKind::kRaise);
-    else if (node.may_raise) node.on_fail = exit_here(ExitKind::kStep);
+    if (node.dynamic || !is_fusable(node))
+      node.on_fail = exit_here(ExitKind::kRaise);
+    else if (node.may_raise)
+      node.on_fail = exit_here(ExitKind::kStep);
     node.value = new_value();
     retain(node.layout);
     *result = tensor_value(node.layout, node.value, dynamic);
@@ -208,7 +218,8 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
       // Sizes and values of a creation are in its attributes: today's, when words or dynamic sizes went into them.
       bool varies = info(call.op).op_class == OpClass::kCreation && (dynamic || has_words);
       if (!random && !varies && collect() && node_of(call.op, call.attributes, out)) return Flow::kGo;
-      // Sizes or fill values known only at run time, and draws: the call itself runs; its result's dtype and rank are known.
+      // Sizes or fill values known only at run time, and draws: the call itself runs; its result's dtype and rank are
+      // known.
       if (callable == nullptr) return stop(BreakReason::k_tensor_call, "operands that are known only at run time");
       std::vector<Operand> facts;
       for (const NodeOperand& operand : operands) {
@@ -228,7 +239,10 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
     case CallKind::kInPlace: {
       Value* target = nullptr;
       for (Value* v : arguments)
-        if (force(v)->object == call.target) { target = force(v); break; }
+        if (force(v)->object == call.target) {
+          target = force(v);
+          break;
+        }
       if (target == nullptr) return stop(BreakReason::k_tensor_call, "the target of an in-place call");
       *out = target;
       bool whole = target->layout->rank == call.shape.rank && call.offset == 0;
@@ -303,8 +317,10 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
       *out = constant(answer.get());
       return Flow::kGo;
     }
-    case CallKind::kScalarRead: return stop(BreakReason::k_item, call.arguments.row != nullptr ? call.arguments.row->name : "");
-    case CallKind::kOther: return stop(BreakReason::k_method, call.arguments.row != nullptr ? call.arguments.row->name : "");
+    case CallKind::kScalarRead:
+      return stop(BreakReason::k_item, call.arguments.row != nullptr ? call.arguments.row->name : "");
+    case CallKind::kOther:
+      return stop(BreakReason::k_method, call.arguments.row != nullptr ? call.arguments.row->name : "");
   }
   return stop(BreakReason::k_tensor_call);
 }
@@ -313,7 +329,9 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
 static bool nested_numbers(Tracer& t, Value* value, int depth, Shape* shape, int* kind) {
   value = t.force(value);
   std::vector<Value*>* items;
-  if (value->is_number() || (value->is_constant() && (PyFloat_CheckExact(value->object) || PyLong_CheckExact(value->object) || PyBool_Check(value->object)))) {
+  if (value->is_number() ||
+      (value->is_constant() &&
+       (PyFloat_CheckExact(value->object) || PyLong_CheckExact(value->object) || PyBool_Check(value->object)))) {
     if (shape->rank != depth) return false;
     bool floating = value->kind == ValueKind::kFloat || (value->is_constant() && PyFloat_CheckExact(value->object));
     bool boolean = value->kind == ValueKind::kBool || (value->is_constant() && PyBool_Check(value->object));
@@ -347,9 +365,13 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   if (name == "tensor" && arguments.size() == 1 && keywords == 0) {
     Shape shape;
     int kind = 0;
-    if (!nested_numbers(*this, arguments[0], 0, &shape, &kind)) return stop(BreakReason::k_method, "tensor of this data");
+    if (!nested_numbers(*this, arguments[0], 0, &shape, &kind))
+      return stop(BreakReason::k_method, "tensor of this data");
     set_contiguous_strides(&shape);
-    Layout* layout = keep_layout(intern_layout(kind == 2 ? DType::k_float32 : kind == 1 ? DType::k_int64 : DType::k_bool, shape));
+    Layout* layout = keep_layout(intern_layout(kind == 2   ? DType::k_float32
+                                               : kind == 1 ? DType::k_int64
+                                                           : DType::k_bool,
+                                               shape));
     return tensor_run(callable, arguments, names, layout, out);
   }
   bool has_words = false;
@@ -386,7 +408,8 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
     if (name == "squeeze" || name == "contiguous") return stop(BreakReason::k_tensor_call, name + " of dynamic sizes");
   }
   ParsedCall call;
-  if (!parse_call(*row, objects.data(), objects.size() - keywords, names, &call)) return stop(BreakReason::k_tensor_call, name);
+  if (!parse_call(*row, objects.data(), objects.size() - keywords, names, &call))
+    return stop(BreakReason::k_tensor_call, name);
   return tensor_meaning(call, callable, arguments, names, has_words, out);
 }
 
@@ -402,8 +425,9 @@ Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out
   ParsedCall call;
   if (a == nullptr || b == nullptr || !parse_binary(operation, a, b, &call))
     return stop(BreakReason::k_tensor_call, "operator");
-  static const char* const kInPlace[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imul__", "__imod__",
-                                         "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__"};
+  static const char* const kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
+                                         "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
+                                         "__isub__", "__itruediv__", "__ixor__"};
   PyObject* callable = operation >= NB_INPLACE_ADD ? tensor_slot(kInPlace[operation - NB_INPLACE_ADD]) : nullptr;
   return tensor_meaning(call, callable, {left, right}, nullptr, has_words, out);
 }
@@ -413,7 +437,8 @@ Flow Tracer::tensor_compare(int operation, Value* left, Value* right, Value** ou
   PyObject* a = stand_in(left, &has_words);
   PyObject* b = stand_in(right, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || !parse_compare(operation, a, b, &call)) return stop(BreakReason::k_tensor_call, "comparison");
+  if (a == nullptr || b == nullptr || !parse_compare(operation, a, b, &call))
+    return stop(BreakReason::k_tensor_call, "comparison");
   return tensor_meaning(call, nullptr, {left, right}, nullptr, has_words, out);
 }
 

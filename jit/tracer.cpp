@@ -31,7 +31,7 @@ Tracer::Tracer(const TraceInput& input, TraceResult* result) : input_(input), re
   null_ = make(ValueKind::kNull);
 }
 
-// ---- Values and constants ---------------------------------------------------------------------------------------------
+// ---- Values and constants -------------------------------------------------------------------------------------------
 
 Value* Tracer::make(ValueKind kind) {
   arena_.emplace_back();
@@ -92,7 +92,8 @@ ConstantId Tracer::string_constant(const std::string& text) {
 }
 
 ConstantId Tracer::number_constant(const Constant& number) {
-  std::string key = std::string("number ") + std::to_string(static_cast<int>(number.kind)) + std::to_string(number.i64) + " " +
+  std::string key = std::string("number ") + std::to_string(static_cast<int>(number.kind)) +
+                    std::to_string(number.i64) + " " +
                     std::string(reinterpret_cast<const char*>(&number.f64), sizeof number.f64);
   auto [place, fresh] = text_ids_.try_emplace(key, static_cast<ConstantId>(plan().constants.size()));
   if (fresh) {
@@ -135,11 +136,13 @@ static bool is_atom(PyObject* object) {
 static bool is_effect(StepKind kind) {
   switch (kind) {
 #define KN_EFFECT(name) case StepKind::k_##name:
-    KN_EFFECT(write) KN_EFFECT(run_call) KN_EFFECT(list_append) KN_EFFECT(list_set) KN_EFFECT(list_insert)
-    KN_EFFECT(list_delete) KN_EFFECT(list_clear) KN_EFFECT(dict_set) KN_EFFECT(dict_delete) KN_EFFECT(attribute_set)
-    KN_EFFECT(attribute_delete) KN_EFFECT(global_set) KN_EFFECT(cell_set) KN_EFFECT(range_next) KN_EFFECT(list_next)
+    KN_EFFECT(write)
+    KN_EFFECT(run_call)
+    KN_EFFECT(list_append) KN_EFFECT(list_set) KN_EFFECT(list_insert) KN_EFFECT(list_delete) KN_EFFECT(list_clear)
+        KN_EFFECT(dict_set) KN_EFFECT(dict_delete) KN_EFFECT(attribute_set) KN_EFFECT(attribute_delete)
+            KN_EFFECT(global_set) KN_EFFECT(cell_set) KN_EFFECT(range_next) KN_EFFECT(list_next)
 #undef KN_EFFECT
-    return true;
+                return true;
     default: return false;
   }
 }
@@ -155,7 +158,7 @@ Step& Tracer::record(StepKind kind) {
   return trace_.records.back().step;
 }
 
-// ---- Exits ------------------------------------------------------------------------------------------------------------
+// ---- Exits ----------------------------------------------------------------------------------------------------------
 
 RecipeId Tracer::add_recipe(Recipe recipe) {
   plan().recipes.push_back(std::move(recipe));
@@ -174,10 +177,15 @@ RecipeId Tracer::recipe_of(Value* value) {
   if (value->kind == ValueKind::kLazy) {
     recipe = {RecipeKind::kValue, slot_id(value), kNoConstant, {}};
   } else if (value->is_number()) {
-    if (value->boxed != kNoValue) recipe = {RecipeKind::kValue, value->boxed, kNoConstant, {}};
-    else recipe = {value->kind == ValueKind::kInt ? RecipeKind::kBoxInt
-                   : value->kind == ValueKind::kFloat ? RecipeKind::kBoxFloat : RecipeKind::kBoxBool,
-                   value->id, kNoConstant, {}};
+    if (value->boxed != kNoValue)
+      recipe = {RecipeKind::kValue, value->boxed, kNoConstant, {}};
+    else
+      recipe = {value->kind == ValueKind::kInt     ? RecipeKind::kBoxInt
+                : value->kind == ValueKind::kFloat ? RecipeKind::kBoxFloat
+                                                   : RecipeKind::kBoxBool,
+                value->id,
+                kNoConstant,
+                {}};
   } else if (value->is_real()) {
     recipe = {RecipeKind::kValue, value->id, kNoConstant, {}};
   } else {
@@ -309,8 +317,10 @@ void Tracer::build_parts(Value* value) {
     bool mutable_part = part->kind == ValueKind::kList || part->kind == ValueKind::kDict ||
                         part->kind == ValueKind::kObject || part->kind == ValueKind::kCell ||
                         part->kind == ValueKind::kFunction || part->kind == ValueKind::kIterator;
-    if (mutable_part && part->is_virtual()) object_of(part);
-    else if (part->is_virtual() && part->kind != ValueKind::kLazy) build_parts(part);
+    if (mutable_part && part->is_virtual())
+      object_of(part);
+    else if (part->is_virtual() && part->kind != ValueKind::kLazy)
+      build_parts(part);
   };
   for (Value* part : value->items) build(part);
   for (auto& [key, part] : value->entries) build(part);
@@ -356,7 +366,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   size_t visible = visible_frames(*this);
   bool inside = call_now_depth_ > 0;
   if (inside && kind == ExitKind::kRaise) kind = ExitKind::kStep;
-  if (changed_ && kind == ExitKind::kStep) break_from_the_start(BreakReason::k_instruction, "an iterator that was advanced before");
+  if (changed_ && kind == ExitKind::kStep)
+    break_from_the_start(BreakReason::k_instruction, "an iterator that was advanced before");
   exit.kind = kind;
   for (size_t i = 0; i < visible; ++i) {
     TraceFrame& frame = frames_[i];
@@ -373,11 +384,13 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
       Value* value = frame.locals[slot];
       if (value->forwarded != nullptr && !(frame.root && value->slot == static_cast<int32_t>(slot)))
         value = value->forwarded;
-      bool live = input_.policy.exact_locals || shows_dead_locals_ || frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
+      bool live = input_.policy.exact_locals || shows_dead_locals_ ||
+                  frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
-      bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() || (value->is_number() && value->boxed != kNoValue);
+      bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() ||
+                    (value->is_number() && value->boxed != kNoValue);
       if (value->kind == ValueKind::kTensor && value->node >= 0) exists = false;  // perhaps only inside a kernel
-      if (frame.root && initial_[slot] == value) continue;  // the slot holds it
+      if (frame.root && initial_[slot] == value) continue;                        // the slot holds it
       if (frame.root && initial_[slot]->forwarded == value && value->kind != ValueKind::kNull) continue;
       if (value->kind == ValueKind::kNull) {
         if (frame.root) state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
@@ -450,7 +463,7 @@ void Tracer::finish(ExitId exit) {
   ended_ = true;
 }
 
-// ---- The loop ---------------------------------------------------------------------------------------------------------
+// ---- The loop -------------------------------------------------------------------------------------------------------
 
 Flow Tracer::step_or_break(const Instruction& instruction) {
   if (input_.policy.break_everywhere) return stop(BreakReason::k_everywhere);
@@ -531,8 +544,8 @@ Status Tracer::run() {
     initial_.push_back(value);
     (i < locals ? root.locals : root.stack).push_back(value);
   }
-  plan().name = std::string(PyUnicode_AsUTF8(input_.code->co_name) ? PyUnicode_AsUTF8(input_.code->co_name) : "?") + "@" +
-                std::to_string(input_.offset);
+  plan().name = std::string(PyUnicode_AsUTF8(input_.code->co_name) ? PyUnicode_AsUTF8(input_.code->co_name) : "?") +
+                "@" + std::to_string(input_.offset);
   PyErr_Clear();
 
   Exit nothing_done;

@@ -47,15 +47,22 @@ bool Tracer::truth(Value* value, bool* known, bool* answer) {
       PyObject* object = value->object;
       PyTypeObject* type = Py_TYPE(object);
       if (PyType_Check(object) && Py_TYPE(object) != &PyType_Type) return false;
-      if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) return false;
+      if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object))
+        return false;
       int truth = PyObject_IsTrue(object);
       if (truth < 0) return PyErr_Clear(), false;
       *answer = truth != 0;
       return true;
     }
     case ValueKind::kInt:
-    case ValueKind::kBool: *known = false; *answer = value->int_hint != 0; return true;
-    case ValueKind::kFloat: *known = false; *answer = value->float_hint != 0; return true;
+    case ValueKind::kBool:
+      *known = false;
+      *answer = value->int_hint != 0;
+      return true;
+    case ValueKind::kFloat:
+      *known = false;
+      *answer = value->float_hint != 0;
+      return true;
     case ValueKind::kTuple:
     case ValueKind::kList:
     case ValueKind::kDict: {
@@ -100,7 +107,8 @@ Flow Tracer::branch(Value* condition, bool jump_if, int32_t target, bool keep) {
   if (!known) {
     // The word decides at run time: this trace follows today's way, the other leaves through its own exit.
     Value* word = condition;
-    if (condition->kind == ValueKind::kFloat) word = word_compare(Compare::kNotEqual, condition, constant_owned(PyFloat_FromDouble(0)));
+    if (condition->kind == ValueKind::kFloat)
+      word = word_compare(Compare::kNotEqual, condition, constant_owned(PyFloat_FromDouble(0)));
     if (condition->kind == ValueKind::kInt) word = word_compare(Compare::kNotEqual, condition, int_constant(0));
     std::vector<Value*> other = now.stack;
     bool other_jumps = answer != jump_if;
@@ -177,7 +185,8 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   now.stack.back() = iterator;
   int64_t left = t.remaining(iterator);
   bool at_root = t.frames_.size() == 1;
-  bool by_words = iterator->kind == ValueKind::kIterator && iterator->iterator == IteratorKind::kRange && !iterator->items.empty();
+  bool by_words =
+      iterator->kind == ValueKind::kIterator && iterator->iterator == IteratorKind::kRange && !iterator->items.empty();
   if (by_words && !at_root) t.restart_without_this_call();
   if (at_root && (left > t.input_.policy.unroll_limit || by_words) && now.loop_turns[in.offset] == 0 &&
       now.bytecode->is_loop_header[now.bytecode->index_at[in.offset]] && in.offset != t.input_.offset) {
@@ -189,7 +198,8 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     case Tracer::Next::kItem: t.frame().stack.push_back(item); return Flow::kGo;
     case Tracer::Next::kEnd:
       // Small loops inside small loops unroll too, up to a number of turns in all.
-      if (int& turns = t.frame().loop_turns[in.offset]; t.frame().turns_done + turns < kUnrollNested * t.input_.policy.unroll_limit) {
+      if (int& turns = t.frame().loop_turns[in.offset];
+          t.frame().turns_done + turns < kUnrollNested * t.input_.policy.unroll_limit) {
         t.frame().turns_done += turns;
         turns = 0;
       }
@@ -209,7 +219,8 @@ static Flow unpack(Tracer& t, int count) {
   } else if (!t.drain(value, &items)) {
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
   }
-  if (static_cast<int>(items.size()) != count) return t.stop(BreakReason::k_raises, "unpacking a different number of values");
+  if (static_cast<int>(items.size()) != count)
+    return t.stop(BreakReason::k_raises, "unpacking a different number of values");
   for (int i = count - 1; i >= 0; --i) t.frame().stack.push_back(items[i]);
   return Flow::kGo;
 }
@@ -217,7 +228,8 @@ static Flow unpack(Tracer& t, int count) {
 static Flow unpack_ex(Tracer& t, int argument) {
   size_t before = argument & 0xff, after = argument >> 8;
   std::vector<Value*> items;
-  if (!t.drain(t.force(pop(t.frame())), &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
+  if (!t.drain(t.force(pop(t.frame())), &items))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
   if (items.size() < before + after) return t.stop(BreakReason::k_raises, "not enough values to unpack");
   std::vector<Value*>& stack = t.frame().stack;
   for (size_t i = items.size(); i > items.size() - after; --i) stack.push_back(items[i - 1]);
@@ -252,7 +264,8 @@ static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
   Value* value = t.dict_get(now.globals, name);
   if (value == nullptr) {
     Value* dict = builtins_dict(t, now);
-    if (dict == nullptr || dict->kind != ValueKind::kDict) return t.stop(BreakReason::k_instruction, "builtins are not a dict");
+    if (dict == nullptr || dict->kind != ValueKind::kDict)
+      return t.stop(BreakReason::k_instruction, "builtins are not a dict");
     value = t.dict_get(dict, name);
     if (value == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
   }
@@ -285,7 +298,8 @@ static Flow before_with(Tracer& t) {
   Ref enter_name(PyUnicode_InternFromString("__enter__")), exit_name(PyUnicode_InternFromString("__exit__"));
   Value* enter = t.find_in_class(manager->type, enter_name.get());
   Value* leave = t.find_in_class(manager->type, exit_name.get());
-  if (enter == nullptr || leave == nullptr || enter->kind != ValueKind::kFunction || leave->kind != ValueKind::kFunction)
+  if (enter == nullptr || leave == nullptr || enter->kind != ValueKind::kFunction ||
+      leave->kind != ValueKind::kFunction)
     return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
   Value* method = t.make(ValueKind::kMethod);
   method->items = {leave, manager};
@@ -300,10 +314,12 @@ static Flow call_function_ex(Tracer& t, bool with_keywords) {
   Value* callable = t.force(pop(now));
   pop(now);  // NULL
   std::vector<Value*> arguments;
-  if (!t.drain(positional, &arguments)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "f(*x) of an unknown x");
+  if (!t.drain(positional, &arguments))
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "f(*x) of an unknown x");
   Ref names;
   if (keywords != nullptr) {
-    if (keywords->kind != ValueKind::kDict || !t.dict_complete(keywords)) return t.stop(BreakReason::k_call, "f(**x) of an unknown x");
+    if (keywords->kind != ValueKind::kDict || !t.dict_complete(keywords))
+      return t.stop(BreakReason::k_call, "f(**x) of an unknown x");
     std::vector<PyObject*> keys;
     for (auto& [key, value] : keywords->entries) {
       if (value == nullptr && !keywords->is_real()) continue;
@@ -326,7 +342,10 @@ Flow Tracer::step(const Instruction& in) {
   std::vector<Value*>& stack = now.stack;
   int argument = in.argument;
   auto name_at = [&](int index) { return PyTuple_GET_ITEM(now.bytecode->code->co_names, index); };
-  auto push = [&](Value* value) { frame().stack.push_back(value); return Flow::kGo; };
+  auto push = [&](Value* value) {
+    frame().stack.push_back(value);
+    return Flow::kGo;
+  };
   auto pushed = [&](Flow flow, Value* value) {  // null without a break: an inlined call will push it
     if (flow == Flow::kGo && value != nullptr) frame().stack.push_back(value);
     return flow;
@@ -403,7 +422,8 @@ Flow Tracer::step(const Instruction& in) {
         PyObject* content = PyCell_GET(cell->object);
         if (content == nullptr) return stop(BreakReason::k_unbound);
         const char* name = PyUnicode_AsUTF8(slot_name(now.bytecode->code, argument));
-        cell->items = {load_field(cell, offsetof(PyCellObject, ob_ref), content, std::string("cell ") + (name ? name : "?"))};
+        cell->items = {
+            load_field(cell, offsetof(PyCellObject, ob_ref), content, std::string("cell ") + (name ? name : "?"))};
         cell->complete = true;
       }
       if (cell->items.empty() || cell->items[0] == nullptr) return stop(BreakReason::k_unbound);
@@ -495,7 +515,8 @@ Flow Tracer::step(const Instruction& in) {
 
     case Opcode::k_GET_ITER: {
       Value* iterator = iterate(force(pop(now)));
-      if (iterator == nullptr) return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "iter() of an object that is not modelled");
+      if (iterator == nullptr)
+        return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "iter() of an object that is not modelled");
       return push(iterator);
     }
     case Opcode::k_FOR_ITER: return for_iter(*this, in);
@@ -517,7 +538,8 @@ Flow Tracer::step(const Instruction& in) {
       bool folds = true;
       for (Value* part : slice->items) folds = folds && part->is_constant();
       if (folds)
-        return push(constant_owned(PySlice_New(slice->items[0]->object, slice->items[1]->object, slice->items[2]->object)));
+        return push(
+            constant_owned(PySlice_New(slice->items[0]->object, slice->items[1]->object, slice->items[2]->object)));
       return push(slice);
     }
     case Opcode::k_BUILD_MAP:
@@ -569,7 +591,8 @@ Flow Tracer::step(const Instruction& in) {
         PyObject* key = other->entries[i].first;
         Value* value = dict_get(other, key);
         if (value == nullptr) continue;
-        if (in.opcode == Opcode::k_DICT_MERGE && dict_get(dict, key) != nullptr) return stop(BreakReason::k_raises, "keyword given twice");
+        if (in.opcode == Opcode::k_DICT_MERGE && dict_get(dict, key) != nullptr)
+          return stop(BreakReason::k_raises, "keyword given twice");
         dict_put(dict, key, value);
       }
       return Flow::kGo;
@@ -587,7 +610,8 @@ Flow Tracer::step(const Instruction& in) {
       Value* value = force(pop(now));
       PyObject *object, *format = nullptr;
       if (!fold(value, &object) || (spec != nullptr && !fold(spec, &format)))
-        return stop(value->kind == ValueKind::kTensor ? BreakReason::k_repr_tensor : BreakReason::k_instruction, "formatting");
+        return stop(value->kind == ValueKind::kTensor ? BreakReason::k_repr_tensor : BreakReason::k_instruction,
+                    "formatting");
       Ref text = Ref::share(object);
       if ((argument & 3) == 1) text = Ref(PyObject_Str(object));
       if ((argument & 3) == 2) text = Ref(PyObject_Repr(object));

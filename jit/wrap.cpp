@@ -1,5 +1,5 @@
-// From objects to values: what a trace reads of the world at its entry, and the guards that say so. A guard is made when
-// something is looked at, never before: an unread local, item or attribute costs nothing.
+// From objects to values: what a trace reads of the world at its entry, and the guards that say so. A guard is made
+// when something is looked at, never before: an unread local, item or attribute costs nothing.
 #include <cstring>
 
 #include "jit/tracer_core.h"
@@ -127,7 +127,8 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
       value->source = from;
       return value;
     }
-    ConstantId constant = overflow == 0 ? number_constant({ConstantKind::kInt, number, 0, {}}) : constant_id(object, Hold::kStrong);
+    ConstantId constant =
+        overflow == 0 ? number_constant({ConstantKind::kInt, number, 0, {}}) : constant_id(object, Hold::kStrong);
     Guard& check = guard(overflow == 0 ? GuardKind::k_int_equal : GuardKind::k_equal, from);
     check.a = id;
     check.constant = constant;
@@ -216,8 +217,10 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   if (type == &PyMethod_Type) {
     check_type();
     Value* value = made(ValueKind::kMethod);
-    value->items.push_back(load_field(value, offsetof(PyMethodObject, im_func), PyMethod_GET_FUNCTION(object), text + ".__func__"));
-    value->items.push_back(load_field(value, offsetof(PyMethodObject, im_self), PyMethod_GET_SELF(object), text + ".__self__"));
+    value->items.push_back(
+        load_field(value, offsetof(PyMethodObject, im_func), PyMethod_GET_FUNCTION(object), text + ".__func__"));
+    value->items.push_back(
+        load_field(value, offsetof(PyMethodObject, im_self), PyMethod_GET_SELF(object), text + ".__self__"));
     return value;
   }
   if (type == &PyCell_Type) {
@@ -238,7 +241,8 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
       type == &PyWrapperDescr_Type || type == &PyCode_Type)
     return check_same(Hold::kWeak);
   // Our own singletons (dtypes, devices): no state beyond which one it is.
-  if (std::strncmp(type->tp_name, "kintsugi.", 9) == 0 && !PyType_IS_GC(type) && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+  if (std::strncmp(type->tp_name, "kintsugi.", 9) == 0 && !PyType_IS_GC(type) &&
+      !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
     return check_same(Hold::kStrong);
   if (type == &PyRangeIter_Type) {
     check_type();

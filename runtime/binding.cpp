@@ -22,7 +22,8 @@ int slot_named(PyCodeObject* code, PyObject* name) {
 
 }  // namespace
 
-bool bind_arguments(PyFunctionObject* function, PyObject* const* args, size_t count, PyObject* kwnames, PyObject** slots) {
+bool bind_arguments(PyFunctionObject* function, PyObject* const* args, size_t count, PyObject* kwnames,
+                    PyObject** slots) {
   PyCodeObject* code = code_of(function);
   int given = static_cast<int>(count);
   int positional = code->co_argcount, named_end = positional + code->co_kwonlyargcount;

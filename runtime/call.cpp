@@ -1,6 +1,7 @@
-// An activation is driven by one loop (drive): look up a segment of the present entry, run it, carry out its exit, which says
-// where to go on or ends the activation. It begins without a frame, over an array of slots on the C stack; the first exit
-// that needs CPython's frame has it made, moves the slots there, and the same loop goes on inside (with_frame).
+// An activation is driven by one loop (drive): look up a segment of the present entry, run it, carry out its exit,
+// which says where to go on or ends the activation. It begins without a frame, over an array of slots on the C stack;
+// the first exit that needs CPython's frame has it made, moves the slots there, and the same loop goes on inside
+// (with_frame).
 //
 //   call_compiled ─ fast hit ──────────────────────────────► result
 //        └► call_slow ──► drive ─► look_up ─► segment's code ─► leave ─┬► go on at the next entry
@@ -56,7 +57,7 @@ struct Left {
 
 // What carrying out an exit or an instruction answers: where to go on, or the end of the activation.
 struct Onward {
-  int offset = -1;            // negative: it ended
+  int offset = -1;             // negative: it ended
   PyObject* result = nullptr;  // then: what the activation returns
 };
 Onward go_on(int offset) { return {offset, nullptr}; }
@@ -116,8 +117,8 @@ PyObject* rest(Run& run, int offset, const char* reason) {
 PyObject* raise(Run& run, int offset) {
   if (bytecode_of(run.activation.code).handler_at(offset) != nullptr) {
     ++counters.hand_overs;
-    count_reason("hand_over", std::string(row(BreakReason::k_raises).type) + " at " +
-                                  place_text(run.activation.code, offset));
+    count_reason("hand_over",
+                 std::string(row(BreakReason::k_raises).type) + " at " + place_text(run.activation.code, offset));
   }
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -191,8 +192,8 @@ bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen
 
 Onward leave_frame(Run& run, Left& left, size_t index);
 
-// The exit lies in a callee that had been inlined: its frame is made real and continued on its own, then this one goes on
-// after its call.
+// The exit lies in a callee that had been inlined: its frame is made real and continued on its own, then this one goes
+// on after its call.
 Onward continue_inside(Run& run, Left& left, size_t index) {
   Activation& caller = run.activation;
   int offset = left.leaving.frame(index).offset;
@@ -226,8 +227,8 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   return go_on(next);
 }
 
-// Frame `index` of the exit is this activation: its slots are written, then the exit's action is taken or the frame inside
-// it is continued.
+// Frame `index` of the exit is this activation: its slots are written, then the exit's action is taken or the frame
+// inside it is continued.
 Onward leave_frame(Run& run, Left& left, size_t index) {
   Leaving& leaving = left.leaving;
   Activation& activation = run.activation;
@@ -245,7 +246,8 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
   }
   ExitKind kind = leaving.exit()->kind;
   const Entry* entry = left.segment->entry;
-  // A check that failed at the entry's own instruction would lead back here for ever: that instruction is performed instead.
+  // A check that failed at the entry's own instruction would lead back here for ever: that instruction is performed
+  // instead.
   bool stuck = kind == ExitKind::kNext && index == 0 && left.id != left.segment->code->plan.final_exit &&
                entry != nullptr && entry->offset == offset;
   bool backward = kind == ExitKind::kNext && index == 0 && entry != nullptr && offset <= entry->offset;
@@ -298,8 +300,13 @@ void take_exit(NativeState* state, Segment* pinned, ExitId id, Left* left) {
 [[gnu::noinline]] bool run_segment(const Activation& activation, Segment* segment, Left* left) {
   const SegmentCode* code = segment->code;
   auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(code->plan.value_count) + 1) * sizeof(uint64_t)));
-  NativeState state{reinterpret_cast<void* const*>(activation.slots), activation.function, values, &helper_table(), code,
-                    nullptr, kNoExit};
+  NativeState state{reinterpret_cast<void* const*>(activation.slots),
+                    activation.function,
+                    values,
+                    &helper_table(),
+                    code,
+                    nullptr,
+                    kNoExit};
   pin(segment);
   ExitId id = code->entry(&state);
   if (id == kMissed) {
@@ -312,10 +319,13 @@ void take_exit(NativeState* state, Segment* pinned, ExitId id, Left* left) {
 
 enum class Found { kLeft, kNone, kRaised };
 
+constexpr int kMostForcedMisses = 50;  // an entry; a long loop under miss_every_guard still ends in time
+
 // Runs the first segment of the entry that fits; if none does, a new one.
 Found look_up(Run& run, Entry& entry, Left* left) {
   const Activation& activation = run.activation;
-  if (options.miss_every_guard) {
+  if (options.miss_every_guard && entry.forced_misses < kMostForcedMisses) {
+    ++entry.forced_misses;
     counters.forced_misses += !entry.segments.empty();
   } else {
     Segment* first = entry.first;
@@ -399,9 +409,9 @@ struct Compiled {
   Wrapper wrapper;
   Policy policy;
   // Of the code object that the function had at the last slow call; the fast path compares it.
-  PyCodeObject* code;   // owned: its address must not come back as another's
+  PyCodeObject* code;  // owned: its address must not come back as another's
   CodeRecord* record;
-  Entry* entry;         // at offset 0
+  Entry* entry;           // at offset 0
   Py_ssize_t parameters;  // positional ones, if a call that gives exactly these needs no binding; else -1
 
   PyFunctionObject* function() const { return reinterpret_cast<PyFunctionObject*>(wrapper.function); }
@@ -532,8 +542,13 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
   auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(most) + 1) * sizeof(uint64_t)));
   for (Segment* segment : segments) {  // guards run no foreign code: the list stays as it is
     if (segment == missed || !segment->reads_parameters_only) continue;
-    NativeState state{reinterpret_cast<void* const*>(args), self->wrapper.function, values, &helper_table(),
-                      segment->code, nullptr, kNoExit};
+    NativeState state{reinterpret_cast<void* const*>(args),
+                      self->wrapper.function,
+                      values,
+                      &helper_table(),
+                      segment->code,
+                      nullptr,
+                      kNoExit};
     pin(segment);
     ExitId id = segment->code->entry(&state);
     if (id == kMissed) {
@@ -556,8 +571,8 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   if (segment == nullptr || !segment->reads_parameters_only) return call_slow(self, args, nargsf, kwnames);
   const SegmentCode* code = segment->code;
   auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(code->plan.value_count) + 1) * sizeof(uint64_t)));
-  NativeState state{reinterpret_cast<void* const*>(args), self->wrapper.function, values, &helper_table(), code, nullptr,
-                    kNoExit};
+  NativeState state{
+      reinterpret_cast<void* const*>(args), self->wrapper.function, values, &helper_table(), code, nullptr, kNoExit};
   pin(segment);
   ExitId id = code->entry(&state);
   if (state.result != nullptr) [[likely]] {
@@ -579,12 +594,16 @@ PyObject* rebuild_compiled(Wrapper* wrapper) {
   const Policy& policy = reinterpret_cast<Compiled*>(wrapper)->policy;
   Ref module(PyImport_ImportModule("kintsugi._compile"));
   Ref function(module ? PyObject_GetAttrString(module.get(), "compile_again") : nullptr);
-  return function ? Py_BuildValue("O(Oii)", function.get(), wrapper->function, int{policy.fullgraph}, int{policy.dynamic})
-                  : nullptr;
+  return function
+             ? Py_BuildValue("O(Oii)", function.get(), wrapper->function, int{policy.fullgraph}, int{policy.dynamic})
+             : nullptr;
 }
 
-const WrapperKind compiled_kind = {"kintsugi._runtime._driver.CompiledFunction", sizeof(Compiled),
-                                   "A Python function that is compiled as it runs.", "compiled", release_compiled,
+const WrapperKind compiled_kind = {"kintsugi._runtime._driver.CompiledFunction",
+                                   sizeof(Compiled),
+                                   "A Python function that is compiled as it runs.",
+                                   "compiled",
+                                   release_compiled,
                                    rebuild_compiled};
 
 // make_compiled(function, fullgraph, dynamic): dynamic is -1 (None), 0 or 1.
@@ -603,8 +622,8 @@ PyMethodDef methods[] = {{"make_compiled", make_compiled_method, METH_VARARGS,
 }  // namespace
 
 PyObject* make_compiled(PyFunctionObject* function, const Policy& policy) {
-  auto* made = reinterpret_cast<Compiled*>(
-      make_wrapper(compiled_type, reinterpret_cast<PyObject*>(function), call_compiled));
+  auto* made =
+      reinterpret_cast<Compiled*>(make_wrapper(compiled_type, reinterpret_cast<PyObject*>(function), call_compiled));
   if (made == nullptr) return nullptr;
   made->policy = policy;
   made->parameters = -1;

@@ -124,7 +124,8 @@ void raise_unsupported(const BreakRecord& record) {
 
 // ---- Trace, emit ---------------------------------------------------------------------------------------------------
 
-// Constants by value that become objects get them here, once. `made` keeps them until publish() has taken its own references.
+// Constants by value that become objects get them here, once. `made` keeps them until publish() has taken its own
+// references.
 bool bind_constants(TraceResult* result, std::vector<Ref>* made) {
   const auto& constants = result->plan.constants;
   result->bindings.resize(constants.size(), nullptr);
@@ -134,7 +135,8 @@ bool bind_constants(TraceResult* result, std::vector<Ref>* made) {
     PyObject* object = nullptr;
     switch (constants[i].kind) {
       case ConstantKind::kString:
-        object = PyUnicode_DecodeUTF8(constants[i].text.data(), static_cast<Py_ssize_t>(constants[i].text.size()), nullptr);
+        object =
+            PyUnicode_DecodeUTF8(constants[i].text.data(), static_cast<Py_ssize_t>(constants[i].text.size()), nullptr);
         if (object != nullptr) PyUnicode_InternInPlace(&object);
         break;
       case ConstantKind::kInt: object = PyLong_FromLongLong(constants[i].i64); break;
@@ -149,8 +151,8 @@ bool bind_constants(TraceResult* result, std::vector<Ref>* made) {
   return true;
 }
 
-// Writes down where dict and attribute guards find their values. Answers the first guard that does not hold though the trace
-// has just made it: a fault of ours.
+// Writes down where dict and attribute guards find their values. Answers the first guard that does not hold though the
+// trace has just made it: a fault of ours.
 int record_places(TraceResult* traced, const Activation& activation) {
   Plan& plan = traced->plan;
   traced->caches.assign(plan.guards.size(), {});
@@ -328,13 +330,14 @@ std::string place_text(PyCodeObject* code, int offset) {
     PyErr_Clear();
     return utf8 == nullptr ? "?" : utf8;
   };
-  return text(code->co_filename) + ":" + std::to_string(PyCode_Addr2Line(code, offset * 2)) + ":" + text(code->co_qualname);
+  return text(code->co_filename) + ":" + std::to_string(PyCode_Addr2Line(code, offset * 2)) + ":" +
+         text(code->co_qualname);
 }
 
 Segment* compile_segment(Entry& entry, const Activation& activation) {
   if (entry.beyond_help || _Py_IsFinalizing()) return nullptr;
   CollectorHeld held(activation.thread);  // while we trace nothing may change
-  CaptureScope off(false);  // records look up source lines with Python code
+  CaptureScope off(false);                // records look up source lines with Python code
   try {
     bool generalises = learn(entry, activation);
     if (!generalises && !has_room(entry)) return nullptr;

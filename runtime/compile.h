@@ -1,5 +1,5 @@
-// Makes one new segment at an entry: learn from the misses, trace, emit, publish, tell the logs. Nothing is visible to the
-// program until the segment runs. Called by call.cpp when no segment of the entry fits.
+// Makes one new segment at an entry: learn from the misses, trace, emit, publish, tell the logs. Nothing is visible to
+// the program until the segment runs. Called by call.cpp when no segment of the entry fits.
 #pragma once
 #include "runtime/entry.h"
 #include "runtime/exits.h"

@@ -11,8 +11,8 @@ TracePolicy trace_policy(const Policy& policy) {
   TracePolicy result;
   result.fullgraph = policy.fullgraph;
   result.dynamic = policy.dynamic;
-  result.inline_calls = !options.break_everywhere;
-  result.break_everywhere = options.break_everywhere;
+  result.inline_calls = !options.break_everywhere || policy.fullgraph;
+  result.break_everywhere = options.break_everywhere && !policy.fullgraph;
   result.fuse = !options.no_fuse;
   result.describe = compiles_are_shown();
   result.exact_locals = options.exact_locals;
@@ -31,8 +31,8 @@ struct Disabled {
 PyTypeObject* disabled_type = nullptr;
 Disabled* as_disabled(PyObject* object) { return reinterpret_cast<Disabled*>(object); }
 
-// Nothing below the call is captured, except through compiled functions of its own. Not recursive: the function is a copy
-// whose code object is marked (see kt.compiler.disable), and what it calls is captured as usual.
+// Nothing below the call is captured, except through compiled functions of its own. Not recursive: the function is a
+// copy whose code object is marked (see kt.compiler.disable), and what it calls is captured as usual.
 PyObject* call_disabled(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   Ref function = Ref::share(as_disabled(self)->wrapper.function);
   CaptureScope scope(is_capturing() && !as_disabled(self)->recursive);
@@ -46,12 +46,16 @@ PyObject* rebuild_disabled(Wrapper* wrapper) {
   Ref module(PyImport_ImportModule("kintsugi.compiler"));
   Ref function(module ? PyObject_GetAttrString(module.get(), "disable") : nullptr);
   Ref original(function ? PyObject_GetAttrString(reinterpret_cast<PyObject*>(self), "__wrapped__") : nullptr);
-  return original ? Py_BuildValue("O(OO)", function.get(), original.get(), self->recursive ? Py_True : Py_False) : nullptr;
+  return original ? Py_BuildValue("O(OO)", function.get(), original.get(), self->recursive ? Py_True : Py_False)
+                  : nullptr;
 }
 
-const WrapperKind disabled_kind = {"kintsugi._runtime._driver.DisabledFunction", sizeof(Disabled),
-                                   "A function that runs as plain Python wherever it is called from.", "disabled",
-                                   release_disabled, rebuild_disabled};
+const WrapperKind disabled_kind = {"kintsugi._runtime._driver.DisabledFunction",
+                                   sizeof(Disabled),
+                                   "A function that runs as plain Python wherever it is called from.",
+                                   "disabled",
+                                   release_disabled,
+                                   rebuild_disabled};
 
 // make_disabled(callable, recursive, reason) -> DisabledFunction
 PyObject* make_disabled(PyObject*, PyObject* args) {
@@ -98,7 +102,8 @@ PyObject* set_option_method(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sL", &name, &value)) return nullptr;
   std::string error;
   if (set_option(name, value, &error)) Py_RETURN_NONE;
-  PyErr_SetString(error.find("no setting") == std::string::npos ? PyExc_ValueError : PyExc_AttributeError, error.c_str());
+  PyErr_SetString(error.find("no setting") == std::string::npos ? PyExc_ValueError : PyExc_AttributeError,
+                  error.c_str());
   return nullptr;
 }
 
@@ -112,8 +117,10 @@ PyObject* settings(PyObject*, PyObject*) {
     return pair && PyDict_SetItemString(result.get(), name, pair.get()) == 0;
   };
   auto object_of = [](auto value) {
-    if constexpr (std::is_same_v<decltype(value), bool>) return PyBool_FromLong(value);
-    else return PyLong_FromLong(value);
+    if constexpr (std::is_same_v<decltype(value), bool>)
+      return PyBool_FromLong(value);
+    else
+      return PyLong_FromLong(value);
   };
 #define KN_OPTION(type, name, value, meaning) \
   if (!add(#name, object_of(options.name), meaning)) return nullptr;
@@ -137,14 +144,16 @@ PyObject* reset(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"make_disabled", make_disabled, METH_VARARGS, "make_disabled(callable, recursive, reason): see kt.compiler.disable"},
+    {"make_disabled", make_disabled, METH_VARARGS,
+     "make_disabled(callable, recursive, reason): see kt.compiler.disable"},
     {"disabled_facts", disabled_facts, METH_O, "(function, recursive, reason) of a disabled function, else None"},
     {"skip_code", skip_code, METH_O, "skip_code(code): its own frames are never captured; what it calls is"},
     {"graph_break", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(graph_break)), METH_VARARGS | METH_KEYWORDS,
      "graph_break(msg=\"\")\n--\n\nA break that the program asks for: what comes before and after is compiled apart.\n"
      "Outside of compiled code it does nothing. `graph_break(\"read the sensor\")`"},
     {"opaque", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(opaque)), METH_FASTCALL,
-     "opaque(*args)\n--\n\nAn empty C function without a model: calling it is a break. Returns its first argument or None."},
+     "opaque(*args)\n--\n\nAn empty C function without a model: calling it is a break. Returns its first argument or "
+     "None."},
     {"set_option", set_option_method, METH_VARARGS, "set_option(name, value): see kt._dynamo.config"},
     {"settings", settings, METH_NOARGS, "name to (value, meaning) of every setting"},
     {"set_logs", set_logs_method, METH_O, "set_logs(\"name,name\"): which records go to stderr"},

@@ -1,5 +1,5 @@
-// What governs a trace, and the callables by which a program says so: graph_break, disable, opaque. The tracer asks here what
-// a callable is; call.cpp asks what a trace may do.
+// What governs a trace, and the callables by which a program says so: graph_break, disable, opaque. The tracer asks
+// here what a callable is; call.cpp asks what a trace may do.
 #pragma once
 #include <string>
 

@@ -151,7 +151,8 @@ Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {
   for (size_t i = 0; i < segment->holds.size(); ++i) hold(segment, i);
   const Plan& plan = code->plan;
   for (const Step& step : plan.steps)
-    segment->kernels += step.kind == StepKind::k_kernel || step.kind == StepKind::k_group || step.kind == StepKind::k_run_op;
+    segment->kernels +=
+        step.kind == StepKind::k_kernel || step.kind == StepKind::k_group || step.kind == StepKind::k_run_op;
   PyCodeObject* python = entry.record->code;
   int parameters = python->co_argcount + python->co_kwonlyargcount + ((python->co_flags & CO_VARARGS) != 0) +
                    ((python->co_flags & CO_VARKEYWORDS) != 0);
@@ -215,6 +216,7 @@ void reset_entries() {
     for (auto& entry : record->entries) {
       entry->memory = {};
       entry->limit_told = entry->beyond_help = false;
+      entry->forced_misses = 0;
       entry->first = nullptr;
       for (Segment* segment : std::exchange(entry->segments, {})) {
         segment->entry = nullptr;

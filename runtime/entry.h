@@ -1,6 +1,6 @@
 // What a code object owns: its entries, each with the segments compiled so far. The record hangs in the code object's
-// extra slot and dies with it. Segments are immutable once published; one that retires is unlinked at once and freed when
-// no activation is inside it. Everything here is under the interpreter's lock. Used by call.cpp only.
+// extra slot and dies with it. Segments are immutable once published; one that retires is unlinked at once and freed
+// when no activation is inside it. Everything here is under the interpreter's lock. Used by call.cpp only.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,17 +15,17 @@ namespace kintsugi {
 struct Entry;
 
 struct Segment {
-  SegmentCode* code = nullptr;      // owned
-  Entry* entry = nullptr;           // null once retired
-  std::vector<Hold> holds;          // by ConstantId: what this segment holds of code->bindings
-  std::vector<PyObject*> weak;      // weakrefs whose death retires the segment
-  PyObject* death = nullptr;        // their callback
-  int32_t running = 0;              // activations inside its code or reading its exits
-  int32_t kernels = 0;              // kernel steps of one run
+  SegmentCode* code = nullptr;  // owned
+  Entry* entry = nullptr;       // null once retired
+  std::vector<Hold> holds;      // by ConstantId: what this segment holds of code->bindings
+  std::vector<PyObject*> weak;  // weakrefs whose death retires the segment
+  PyObject* death = nullptr;    // their callback
+  int32_t running = 0;          // activations inside its code or reading its exits
+  int32_t kernels = 0;          // kernel steps of one run
   int32_t tensor_ops = 0;
   bool reads_parameters_only = false;  // its guards need no slot beyond the parameters
-  bool returns = false;             // its last exit is the function's return, and nothing in it breaks
-  uint64_t last_run = 0;            // tick of compile or latest look-up that went past the first segment
+  bool returns = false;                // its last exit is the function's return, and nothing in it breaks
+  uint64_t last_run = 0;               // tick of compile or latest look-up that went past the first segment
 };
 
 // What a segment was compiled under beside its guards: wrappers with different settings do not share segments.
@@ -41,25 +41,26 @@ struct CodeRecord;
 struct Entry {
   CodeRecord* record = nullptr;
   int32_t offset = 0;
-  int32_t depth = 0;      // values on the stack
-  uint64_t nulls = 0;     // bit d: stack slot d is NULL
+  int32_t depth = 0;   // values on the stack
+  uint64_t nulls = 0;  // bit d: stack slot d is NULL
   Policy policy;
-  Entry* next = nullptr;  // another one at the same offset
-  Segment* first = nullptr;          // tried first: the latest hit
-  std::vector<Segment*> segments;    // in order of compilation; holds `first` too
+  Entry* next = nullptr;           // another one at the same offset
+  Segment* first = nullptr;        // tried first: the latest hit
+  std::vector<Segment*> segments;  // in order of compilation; holds `first` too
   EntryMemory memory;
-  int32_t outdated = 0;              // segments retired because a class changed
+  int32_t outdated = 0;       // segments retired because a class changed
+  int32_t forced_misses = 0;  // that miss_every_guard asked for
   bool limit_told = false;
-  bool beyond_help = false;          // tracing failed for a reason that will not go away
+  bool beyond_help = false;  // tracing failed for a reason that will not go away
 };
 
 struct CodeRecord {
-  PyCodeObject* code = nullptr;      // borrowed: it owns us
+  PyCodeObject* code = nullptr;  // borrowed: it owns us
   std::vector<std::unique_ptr<Entry>> entries;
-  std::vector<Entry*> at;            // by offset: the latest entry there
-  bool skipped = false;              // never compiled when the hook offers it: the standard library, this package
-  bool plain = false;                // frames that the hook offers run plain: complete runs recorded no tensor operation
-  int32_t fruitless_runs = 0;        // complete captured runs without one
+  std::vector<Entry*> at;      // by offset: the latest entry there
+  bool skipped = false;        // never compiled when the hook offers it: the standard library, this package
+  bool plain = false;          // frames that the hook offers run plain: complete runs recorded no tensor operation
+  int32_t fruitless_runs = 0;  // complete captured runs without one
   std::vector<std::vector<PyTypeObject*>> plain_types;  // argument types for which calls are only forwarded
 };
 
@@ -79,7 +80,8 @@ void retire(Segment* segment);
 inline void pin(Segment* segment) { ++segment->running; }
 void free_retired(Segment* segment);
 inline void unpin(Segment* segment) {
-  if (--segment->running == 0 && segment->entry == nullptr) [[unlikely]] free_retired(segment);
+  if (--segment->running == 0 && segment->entry == nullptr) [[unlikely]]
+    free_retired(segment);
 }
 
 // Retires the segment that ran longest ago, of all code objects; never `keep`. False: there is none.

@@ -15,8 +15,7 @@ constexpr const char* kPlain = "dltensor";
 constexpr const char* kVersioned = "dltensor_versioned";
 constexpr int32_t kCpu = 1;
 
-// ---- Giving
-// ----------------------------------------------------------------------------------------------------------
+// ---- Giving ---------------------------------------------------------------------------------------------------------
 
 // What a capsule owns: the layout's numbers and one reference to the buffer.
 template <typename Managed>
@@ -129,8 +128,7 @@ PyObject* to_dlpack(const Arguments& arguments) {
 
 PyObject* dlpack_device(const Arguments&) { return Py_BuildValue("(ii)", kCpu, 0); }
 
-// ---- Taking
-// ----------------------------------------------------------------------------------------------------------
+// ---- Taking ---------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -135,7 +135,8 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       return nothing ? later(id, PyBaseObject_Type.tp_new(type, nothing.get(), nullptr)) : nullptr;
     }
     case RecipeKind::kSlice: {
-      PyObject *start = part(recipe, 0), *stop = start ? part(recipe, 1) : nullptr, *step = stop ? part(recipe, 2) : nullptr;
+      PyObject *start = part(recipe, 0), *stop = start ? part(recipe, 1) : nullptr,
+               *step = stop ? part(recipe, 2) : nullptr;
       return step == nullptr ? nullptr : PySlice_New(start, stop, step);
     }
     case RecipeKind::kFunction: return make_function(recipe);
@@ -184,7 +185,8 @@ PyObject* Builder::make_function(const Recipe& recipe) {
     if (pieces[i] == nullptr && PyErr_Occurred()) return nullptr;
   }
   PyObject* globals = part(recipe, 0);
-  PyObject* name = globals == nullptr || recipe.parts.size() < 6 ? nullptr : get(recipe.parts[5]);  // null: the code's own
+  PyObject* name =
+      globals == nullptr || recipe.parts.size() < 6 ? nullptr : get(recipe.parts[5]);  // null: the code's own
   if (PyErr_Occurred()) return nullptr;
   PyObject* function = PyFunction_NewWithQualName(constant(recipe.constant), globals, name);
   if (function == nullptr) return nullptr;
@@ -382,7 +384,8 @@ void Leaving::write_slots(size_t index, Activation& activation) {
   PyObject** left = static_cast<PyObject**>(alloca((static_cast<size_t>(locals + old_depth) + 1) * sizeof(PyObject*)));
   int left_count = 0;
   for (int slot = index > 0 ? 0 : locals + state.depth; slot < locals + old_depth; ++slot)
-    if (slot >= locals + state.depth || !is_named(slot)) left[left_count++] = std::exchange(activation.slots[slot], nullptr);
+    if (slot >= locals + state.depth || !is_named(slot))
+      left[left_count++] = std::exchange(activation.slots[slot], nullptr);
   activation.depth = state.depth;
   for (size_t i = 0; i < state.slots.size(); ++i) Py_XDECREF(std::exchange(fresh[i], nullptr));
   for (int i = 0; i < left_count; ++i) Py_XDECREF(left[i]);

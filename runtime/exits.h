@@ -1,6 +1,6 @@
-// The way out of native code: values become objects, objects become slots. The plan says how (recipes, frame states); here
-// it is carried out. All objects of an exit are built before the first slot changes, so that a failure changes nothing.
-// Called by call.cpp at exits and by step_helpers.cpp for the step `build`.
+// The way out of native code: values become objects, objects become slots. The plan says how (recipes, frame states);
+// here it is carried out. All objects of an exit are built before the first slot changes, so that a failure changes
+// nothing. Called by call.cpp at exits and by step_helpers.cpp for the step `build`.
 #pragma once
 #include "jit/glue.h"
 #include "runtime/python.h"
@@ -16,19 +16,19 @@ class Leaving {
   Leaving(const Leaving&) = delete;
   Leaving& operator=(const Leaving&) = delete;
 
-  // Builds everything that `exit` names and releases the values it owns. A pending exception (kRaise) is kept aside. False:
-  // building failed, has_error() holds why, and the slots are as they were.
+  // Builds everything that `exit` names and releases the values it owns. A pending exception (kRaise) is kept aside.
+  // False: building failed, has_error() holds why, and the slots are as they were.
   bool build(NativeState* state, ExitId exit);
 
   const Exit* exit() const { return exit_; }
   const FrameState& frame(size_t index) const { return exit_->frames[index]; }
   size_t frame_count() const { return exit_->frames.size(); }
-  PyCodeObject* code(size_t index) const;                // borrowed from the segment
-  PyFunctionObject* function(size_t index) const;        // of an inlined frame; borrowed from here
+  PyCodeObject* code(size_t index) const;          // borrowed from the segment
+  PyFunctionObject* function(size_t index) const;  // of an inlined frame; borrowed from here
   PyObject* take_result() { return std::exchange(result_, nullptr); }
 
-  // Makes frame `index` hold what the exit says. Root: slots that are not named keep what they hold. An inlined frame: they
-  // become unbound. The stack gets the exit's depth. Old contents go last.
+  // Makes frame `index` hold what the exit says. Root: slots that are not named keep what they hold. An inlined frame:
+  // they become unbound. The stack gets the exit's depth. Old contents go last.
   void write_slots(size_t index, Activation& activation);
 
   bool has_error() const { return error_type_ != nullptr; }

@@ -8,19 +8,19 @@
 namespace kintsugi {
 
 // One row a kind: KN_LOG(name, "what its records say").
-#define KN_LOGS(KN_LOG)                                                     \
-  KN_LOG(graph_breaks, "each break: reason, hints, user stack")             \
-  KN_LOG(recompiles, "why no segment fitted: guard, old and new value")     \
-  KN_LOG(guards, "the guards of each new segment")                          \
-  KN_LOG(graph, "the tensor operations of each new segment")                \
-  KN_LOG(plan, "the steps and exits of each new segment, as text")          \
+#define KN_LOGS(KN_LOG)                                                 \
+  KN_LOG(graph_breaks, "each break: reason, hints, user stack")         \
+  KN_LOG(recompiles, "why no segment fitted: guard, old and new value") \
+  KN_LOG(guards, "the guards of each new segment")                      \
+  KN_LOG(graph, "the tensor operations of each new segment")            \
+  KN_LOG(plan, "the steps and exits of each new segment, as text")      \
   KN_LOG(asm, "the machine code of each new segment, each part named")
 
 enum class LogKind : uint8_t {
 #define KN_LOG(name, ...) k_##name,
   KN_LOGS(KN_LOG)
 #undef KN_LOG
-  kCount
+      kCount
 };
 const char* name_of(LogKind kind);
 inline bool is_logged(LogKind kind) { return options.logs >> static_cast<int>(kind) & 1; }

@@ -114,7 +114,8 @@ void log_break(const BreakRecord& record, const char* introduction) {
   }
   std::string text = "Graph break in user code at " + place + "\nGraph Break Reason: ";
   if (*introduction != '\0') text += std::string(introduction) + "\n";
-  write_record(LogKind::k_graph_breaks, text + message_of(record) + "User code traceback:\n" + stack_text(record.stack));
+  write_record(LogKind::k_graph_breaks,
+               text + message_of(record) + "User code traceback:\n" + stack_text(record.stack));
 }
 
 bool compiles_are_shown() {
@@ -129,8 +130,8 @@ void note_compile(const CompileRecord& record) {
   Ref stack(list_of(record.ended_by == nullptr ? std::vector<std::string>{} : record.ended_by->stack));
   std::string message = record.ended_by == nullptr ? "" : message_of(*record.ended_by);
   Ref entry(graph && guards && stack
-                ? Py_BuildValue("{s:s,s:O,s:i,s:O,s:s,s:O,s:d,s:d,s:d,s:n}", "function", record.function.c_str(), "graph",
-                                graph.get(), "tensor_ops", record.tensor_ops, "guards", guards.get(), "break",
+                ? Py_BuildValue("{s:s,s:O,s:i,s:O,s:s,s:O,s:d,s:d,s:d,s:n}", "function", record.function.c_str(),
+                                "graph", graph.get(), "tensor_ops", record.tensor_ops, "guards", guards.get(), "break",
                                 message.c_str(), "stack", stack.get(), "trace_us", record.trace_us, "fuse_us",
                                 record.fuse_us, "emit_us", record.emit_us, "code_bytes",
                                 static_cast<Py_ssize_t>(record.code_bytes))
@@ -192,13 +193,12 @@ PyObject* stop_recording(PyObject*, PyObject*) {
   return std::exchange(recording, nullptr);
 }
 
-PyMethodDef methods[] = {
-    {"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
-    {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
-    {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},
-    {"start_recording", start_recording, METH_NOARGS, "from now on every compile is recorded"},
-    {"stop_recording", stop_recording, METH_NOARGS, "the recorded compiles, a list of dicts"},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
+                         {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
+                         {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},
+                         {"start_recording", start_recording, METH_NOARGS, "from now on every compile is recorded"},
+                         {"stop_recording", stop_recording, METH_NOARGS, "the recorded compiles, a list of dicts"},
+                         {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

@@ -71,10 +71,10 @@ bool set_option(const std::string& name, int64_t value, std::string* error) {
     *error = "recompile_limit must lie between 1 and 1000, not " + std::to_string(value);
     return false;
   }
-#define KN_OPTION(type, option, ...)          \
-  if (name == #option) {                      \
+#define KN_OPTION(type, option, ...)           \
+  if (name == #option) {                       \
     options.option = static_cast<type>(value); \
-    return true;                              \
+    return true;                               \
   }
   KN_OPTIONS(KN_OPTION)
 #undef KN_OPTION
@@ -87,10 +87,10 @@ bool set_logs(const std::string& names, std::string* error) {
   bool known = true;
   each_name(names, [&](const std::string& name) {
     bool found = false;
-#define KN_LOG(kind, ...)                                  \
-  if (name == #kind) {                                     \
-    logs |= 1u << static_cast<int>(LogKind::k_##kind);     \
-    found = true;                                          \
+#define KN_LOG(kind, ...)                              \
+  if (name == #kind) {                                 \
+    logs |= 1u << static_cast<int>(LogKind::k_##kind); \
+    found = true;                                      \
   }
     KN_LOGS(KN_LOG)
 #undef KN_LOG

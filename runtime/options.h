@@ -1,5 +1,5 @@
-// Settings of the process: read once from the environment, changed later through kt._dynamo.config. No Python here: any room
-// may ask.
+// Settings of the process: read once from the environment, changed later through kt._dynamo.config. No Python here: any
+// room may ask.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,16 +7,16 @@
 namespace kintsugi {
 
 // One row a setting: KN_OPTION(type, name, default, "meaning"). kt._dynamo.config shows them all under these names.
-#define KN_OPTIONS(KN_OPTION)                                                                                       \
-  KN_OPTION(int, recompile_limit, 8, "segments at one entry; past it new variants run plain")                       \
-  KN_OPTION(bool, exact_locals, false, "every frame shows all bound locals, dead ones too")                         \
-  KN_OPTION(bool, verbose, false, "records show more than their short form")                                        \
-  KN_OPTION(bool, disable, false, "compiled functions run plain")                                                   \
-  KN_OPTION(bool, strict, false, "an internal failure raises instead of running plain")                             \
-  KN_OPTION(bool, break_everywhere, false, "stress: every instruction that can be called out is; no inlining")      \
-  KN_OPTION(bool, miss_every_guard, false, "stress: each look-up misses, compiles and runs the new segment")        \
-  KN_OPTION(bool, tiny_code_memory, false, "stress: 64 KB of code memory, oldest segments evicted")                 \
-  KN_OPTION(bool, no_fuse, false, "stress: one kernel an operation")                                                \
+#define KN_OPTIONS(KN_OPTION)                                                                                  \
+  KN_OPTION(int, recompile_limit, 8, "segments at one entry; past it new variants run plain")                  \
+  KN_OPTION(bool, exact_locals, false, "every frame shows all bound locals, dead ones too")                    \
+  KN_OPTION(bool, verbose, false, "records show more than their short form")                                   \
+  KN_OPTION(bool, disable, false, "compiled functions run plain")                                              \
+  KN_OPTION(bool, strict, false, "an internal failure raises instead of running plain")                        \
+  KN_OPTION(bool, break_everywhere, false, "stress: every instruction that can be called out is; no inlining") \
+  KN_OPTION(bool, miss_every_guard, false, "stress: each look-up misses, compiles and runs the new segment")   \
+  KN_OPTION(bool, tiny_code_memory, false, "stress: 64 KB of code memory, oldest segments evicted")            \
+  KN_OPTION(bool, no_fuse, false, "stress: one kernel an operation")                                           \
   KN_OPTION(bool, no_frameless, false, "stress: the frame is made before the first segment runs")
 
 struct Options {

@@ -14,9 +14,9 @@ enum class BreakReason : int {
 
 struct BreakRow {
   const char* identifier;
-  const char* type;         // the short fixed phrase users search for
+  const char* type;  // the short fixed phrase users search for
   const char* explanation;
-  const char* hints;        // one per line
+  const char* hints;  // one per line
 };
 const BreakRow& row(BreakReason reason);
 

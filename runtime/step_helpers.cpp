@@ -179,7 +179,7 @@ int float_math(NativeState* state, const Step* step) {
   double b = step->b == kNoValue ? 0 : number(state, step->b);
   auto direct = [&](double result, const char* name) {  // CPython calls the same libm; special cases are its own
     return std::isfinite(a) && std::isfinite(b) && std::isfinite(result) ? put(state, step->dst, result)
-                                                                        : through_python(state, step, name);
+                                                                         : through_python(state, step, name);
   };
   switch (static_cast<FloatFunction>(step->imm)) {
     case FloatFunction::kSin: return direct(std::sin(a), "sin");
@@ -279,7 +279,8 @@ int check_slowly(NativeState* state, int guard) {
   return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
 }
 
-// The lock is free while a large kernel runs; its operands are held, since other threads may drop what we only borrowed.
+// The lock is free while a large kernel runs; its operands are held, since other threads may drop what we only
+// borrowed.
 uint64_t run_large(NativeState* state, const Step* step, KernelBlock* block) {
   const KernelCall& call = state->segment->plan.kernels[static_cast<size_t>(step->index)];
   for (size_t i = 0; i < step->list.size(); ++i)

@@ -59,8 +59,7 @@ static PyObject* interpret_frame(void* context, PyThreadState* thread, Frame* fr
   }
 }
 
-// ---- late: no frame until an instruction needs one
-// ---------------------------------------------------------------------
+// ---- late: no frame until an instruction needs one ------------------------------------------------------------------
 
 struct Late {
   Activation activation;
@@ -119,8 +118,7 @@ static PyObject* interpret_late(PyFunctionObject* function, PyObject* const* arg
   return result;
 }
 
-// ---- The entry
-// -------------------------------------------------------------------------------------------------------
+// ---- The entry ------------------------------------------------------------------------------------------------------
 
 static bool want_every_frame(PyCodeObject*) { return true; }
 
@@ -157,8 +155,7 @@ static PyObject* interpret_counts(PyObject*, PyObject*) {
                        now.raises, "returns", now.returns);
 }
 
-// ---- A second user of the hook pointer
-// ---------------------------------------------------------------------------------
+// ---- A second user of the hook pointer ------------------------------------------------------------------------------
 
 // Installs and removes itself the way debuggers and other compilers do: keeps what was there, calls it, puts it back.
 static Evaluator rival_before = nullptr;

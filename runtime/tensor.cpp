@@ -27,8 +27,7 @@ PyObject* raise(const OpError& error) {
   return nullptr;
 }
 
-// ---- Making and dropping
-// ---------------------------------------------------------------------------------------------
+// ---- Making and dropping --------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -184,8 +183,7 @@ PyObject* make_stand_in(Layout* layout) {
   return &tensor->ob_base;
 }
 
-// ---- Running ops
-// -----------------------------------------------------------------------------------------------------
+// ---- Running ops ----------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -340,7 +338,8 @@ static bool ints_fit(Op op, const OperandValue* values, size_t count) {
   if (info(op).dtype_rule == DTypeRule::kPromoteFloat) return true;
   for (size_t i = 0; i < count; ++i) {
     const OperandValue& number = values[i];
-    if (!number.is_number || number.number_dtype != DType::k_int64 || number.number.i64 == static_cast<int32_t>(number.number.i64))
+    if (!number.is_number || number.number_dtype != DType::k_int64 ||
+        number.number.i64 == static_cast<int32_t>(number.number.i64))
       continue;
     Operand facts[3];
     for (size_t n = 0; n < count && n < 3; ++n) {

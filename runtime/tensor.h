@@ -9,8 +9,7 @@
 
 namespace kintsugi {
 
-// ---- The object
-// ------------------------------------------------------------------------------------------------------
+// ---- The object -----------------------------------------------------------------------------------------------------
 
 inline TensorView view_of(const TensorObject* tensor) { return {tensor->layout, tensor->data}; }
 
@@ -22,8 +21,7 @@ PyObject* make_view(const TensorObject* base, const Shape& shape, int64_t offset
 // Sets the Python exception an OpError asks for. Returns null, so that callers can return it.
 PyObject* raise(const OpError& error);
 
-// ---- Running ops
-// -----------------------------------------------------------------------------------------------------
+// ---- Running ops ----------------------------------------------------------------------------------------------------
 
 // The one eager way: shape rule, memory, kernel. Null with an exception.
 PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attributes& attributes);

@@ -126,8 +126,7 @@ PyObject* call_row(const FunctionRow& row, PyObject* self, PyObject* const* argu
   return execute(call);
 }
 
-// ---- The tables
-// ------------------------------------------------------------------------------------------------------
+// ---- The tables -----------------------------------------------------------------------------------------------------
 
 // Filled once by init_rows and never changed: Python's method lists and the tracer keep addresses into them.
 struct Tables {
@@ -277,8 +276,7 @@ bool parse_call(const FunctionRow& row, PyObject* const* arguments, size_t posit
   return bind(row, nullptr, arguments, positional, keyword_names, &out->arguments) && parse_bound(out);
 }
 
-// ---- Executing
-// -------------------------------------------------------------------------------------------------------
+// ---- Executing ------------------------------------------------------------------------------------------------------
 
 namespace {
 

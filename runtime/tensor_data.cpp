@@ -113,8 +113,7 @@ PyObject* to_list(const Arguments& arguments) {
   return has_memory(self) ? list_of(*self->layout, self->data, 0) : nullptr;
 }
 
-// ---- kt.tensor(data)
-// -------------------------------------------------------------------------------------------------
+// ---- kt.tensor(data) ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -237,8 +236,7 @@ PyObject* tensor_from_data(const Arguments& arguments) {
   return apply_op(Op::k_convert, &operand, 1, attributes);
 }
 
-// ---- Pickle
-// ----------------------------------------------------------------------------------------------------------
+// ---- Pickle ---------------------------------------------------------------------------------------------------------
 
 // (_rebuild_tensor, (dtype, sizes, bytes), attributes). Tensors that share memory do not share it afterwards.
 PyObject* reduce_tensor(const Arguments& arguments) {

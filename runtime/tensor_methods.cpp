@@ -18,8 +18,7 @@ bool fail(const OpError& error) {
   return false;
 }
 
-// ---- Views
-// -----------------------------------------------------------------------------------------------------------
+// ---- Views ----------------------------------------------------------------------------------------------------------
 
 bool set_reshape(ParsedCall* call, const TensorObject* self, std::span<const int64_t> sizes, bool may_copy) {
   Shape shape = shape_of(*self->layout);
@@ -193,8 +192,7 @@ bool parse_detach(ParsedCall* call) {
   return true;
 }
 
-// ---- Copies and conversions
-// ------------------------------------------------------------------------------------------
+// ---- Copies and conversions -----------------------------------------------------------------------------------------
 
 bool parse_clone(ParsedCall* call) {
   TensorObject* self;
@@ -245,8 +243,7 @@ bool parse_to(ParsedCall* call) {
   return parse_cast(call);
 }
 
-// ---- In place
-// --------------------------------------------------------------------------------------------------------
+// ---- In place -------------------------------------------------------------------------------------------------------
 
 bool parse_store(ParsedCall* call) {
   TensorObject* self;
@@ -263,8 +260,7 @@ bool parse_zero(ParsedCall* call) {
   return set_store(call, &self->ob_base, zero, /*argument=*/-1);
 }
 
-// ---- Reductions of another spelling
-// ----------------------------------------------------------------------------------
+// ---- Reductions of another spelling ---------------------------------------------------------------------------------
 
 // max() and min() of everything, or of two tensors. With a dim torch gives values and indices; ours are amax and
 // argmax.
@@ -297,8 +293,7 @@ bool parse_where_method(ParsedCall* call) {
   return read_tensor(*call, 0, &self) && set_operand(call, 1) && set_operand(call, 0) && set_operand(call, 2);
 }
 
-// ---- Metadata
-// --------------------------------------------------------------------------------------------------------
+// ---- Metadata -------------------------------------------------------------------------------------------------------
 
 PyObject* shape_value(const Arguments& arguments) { return make_size(layout_of(arguments)); }
 PyObject* dtype_value(const Arguments& arguments) { return Py_NewRef(dtype_object(layout_of(arguments).dtype)); }
@@ -340,8 +335,7 @@ PyObject* stride_value(const Arguments& arguments) {
   return strides.release();
 }
 
-// ---- Everything else
-// -------------------------------------------------------------------------------------------------
+// ---- Everything else ------------------------------------------------------------------------------------------------
 
 PyObject* data_ptr_value(const Arguments& arguments) {
   const TensorObject* self = as_tensor(arguments.values[0]);

@@ -11,8 +11,7 @@ namespace kintsugi {
 
 namespace {
 
-// ---- Attributes and the collector
-// -----------------------------------------------------------------------------------------
+// ---- Attributes and the collector -----------------------------------------------------------------------------------
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(as_tensor(self)->dict);
@@ -51,8 +50,7 @@ int set_attribute_dict(PyObject* self, PyObject* value, void* closure) {
 
 namespace {
 
-// ---- Operators
-// ----------------------------------------------------------------------------------------------------------
+// ---- Operators ------------------------------------------------------------------------------------------------------
 
 // An operator slot. Operands that are neither tensors nor numbers get NotImplemented, so that the other class has its
 // say.

@@ -9,8 +9,7 @@ namespace kintsugi {
 
 namespace {
 
-// ---- dtype: one object for each row of dtypes.def
-// --------------------------------------------------------------------
+// ---- dtype: one object for each row of dtypes.def -------------------------------------------------------------------
 
 struct DTypeObject {
   PyObject ob_base;
@@ -75,8 +74,7 @@ bool init_dtypes(Borrowed module) {
   return true;
 }
 
-// ---- device: there is one so far
-// -------------------------------------------------------------------------------------
+// ---- device: there is one so far ------------------------------------------------------------------------------------
 
 PyTypeObject device_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 PyObject cpu_object;
@@ -119,8 +117,7 @@ bool init_device(Borrowed module) {
   return PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(&device_type)) == 0;
 }
 
-// ---- Size: a tuple that prints as Size([2, 3])
-// -----------------------------------------------------------------------
+// ---- Size: a tuple that prints as Size([2, 3]) ----------------------------------------------------------------------
 
 PyTypeObject size_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 

@@ -1,6 +1,6 @@
-// Objects that stand in for a Python function: what compile() and disable() return. They show the function's name, document,
-// signature and attributes, bind as methods, copy to themselves and pickle by name. What a call does is up to each: call.cpp
-// and control.cpp set `vectorcall`.
+// Objects that stand in for a Python function: what compile() and disable() return. They show the function's name,
+// document, signature and attributes, bind as methods, copy to themselves and pickle by name. What a call does is up to
+// each: call.cpp and control.cpp set `vectorcall`.
 #pragma once
 #include "runtime/python.h"
 
@@ -9,19 +9,20 @@ namespace kintsugi {
 struct Wrapper {
   PyObject ob_base;
   vectorcallfunc vectorcall;
-  PyObject* function;   // what it stands in for: a PyFunctionObject for compile(), any callable for disable()
+  PyObject* function;  // what it stands in for: a PyFunctionObject for compile(), any callable for disable()
   PyObject* dict;
   PyObject* weakrefs;
 };
 
-// Makes a type whose instances begin with a Wrapper and are `size` bytes, zeroed. `rebuild`: "module attribute" names of the
-// Python function that makes such a wrapper again from the arguments that `rebuild_arguments` gives; for pickles of wrappers
-// that are not found under their own name. `release` drops what the instance holds beyond the Wrapper; may be null.
+// Makes a type whose instances begin with a Wrapper and are `size` bytes, zeroed. `rebuild`: "module attribute" names
+// of the Python function that makes such a wrapper again from the arguments that `rebuild_arguments` gives; for pickles
+// of wrappers that are not found under their own name. `release` drops what the instance holds beyond the Wrapper; may
+// be null.
 struct WrapperKind {
-  const char* name;        // "kintsugi._runtime.CompiledFunction"
+  const char* name;  // "kintsugi._runtime.CompiledFunction"
   int size;
   const char* document;
-  const char* word;        // for repr: "compiled"
+  const char* word;  // for repr: "compiled"
   void (*release)(Wrapper*);
   PyObject* (*rebuild)(Wrapper*);  // the tuple that __reduce__ answers
 };

@@ -21,8 +21,9 @@ PyObject* decode_for_python(PyObject*, PyObject* code) {
       PyList_Append(live.get(), PyTuple_GET_ITEM(bytecode.code->co_localsplusnames, local));
     }
     Ref row(Py_BuildValue("(isiiiiOi)", instruction.unit, opcode_name(instruction.opcode), instruction.argument,
-                          instruction.target, line_of(bytecode, instruction), stack_depth_at(bytecode, instruction.offset),
-                          live.get(), static_cast<int>(bytecode.is_loop_header[i])));
+                          instruction.target, line_of(bytecode, instruction),
+                          stack_depth_at(bytecode, instruction.offset), live.get(),
+                          static_cast<int>(bytecode.is_loop_header[i])));
     PyList_Append(rows, row.get());
   }
   Ref handlers(PyList_New(0));
