@@ -135,14 +135,21 @@ static bool is_atom(PyObject* object) {
 // A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
 static bool is_effect(StepKind kind) {
   switch (kind) {
-#define KN_EFFECT(name) case StepKind::k_##name:
-    KN_EFFECT(write)
-    KN_EFFECT(run_call)
-    KN_EFFECT(list_append) KN_EFFECT(list_set) KN_EFFECT(list_insert) KN_EFFECT(list_delete) KN_EFFECT(list_clear)
-        KN_EFFECT(dict_set) KN_EFFECT(dict_delete) KN_EFFECT(attribute_set) KN_EFFECT(attribute_delete)
-            KN_EFFECT(global_set) KN_EFFECT(cell_set) KN_EFFECT(range_next) KN_EFFECT(list_next)
-#undef KN_EFFECT
-                return true;
+    case StepKind::k_write:
+    case StepKind::k_run_call:
+    case StepKind::k_list_append:
+    case StepKind::k_list_set:
+    case StepKind::k_list_insert:
+    case StepKind::k_list_delete:
+    case StepKind::k_list_clear:
+    case StepKind::k_dict_set:
+    case StepKind::k_dict_delete:
+    case StepKind::k_attribute_set:
+    case StepKind::k_attribute_delete:
+    case StepKind::k_global_set:
+    case StepKind::k_cell_set:
+    case StepKind::k_range_next:
+    case StepKind::k_list_next: return true;
     default: return false;
   }
 }
