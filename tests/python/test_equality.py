@@ -6,6 +6,7 @@ arguments of its own, compares results and arguments, and reads in the counters 
 results meet NumPy where it has the operation. test_equality_programs.py goes on with chains, aliasing and programs.
 """
 import itertools
+import os
 import pathlib
 import random
 import sys
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 OPS = {row.name: row for row in ops_table.read_ops()}
 DTYPES = [row.name for row in ops_table.read_dtypes()]
 FLOATS = [name for name in DTYPES if name.startswith("float")]
-LENGTHS = range(71)
-SHORT_LENGTHS = (0, 1, 3, 8, 17, 70)
+STRESS = os.environ.get("KINTSUGI_STRESS", "")
+SAMPLED = STRESS not in ("", "no_fuse")  # the other switches do not change kernels: some lengths suffice
+LENGTHS = (0, 1, 5, 8, 16, 17, 33, 70) if SAMPLED else range(71)
 ELEMENTWISE = [name for name, row in OPS.items() if row.op_class == "kElementwise" and hasattr(kt, name)]
 BINARY = [name for name in ELEMENTWISE if OPS[name].arity == 2]
 UNARY = [name for name in ELEMENTWISE if OPS[name].arity == 1]
@@ -72,6 +74,11 @@ def compiled_anew(source, cache={}):
     return plain, kt.compile(type(plain)(plain.__code__.replace(), plain.__globals__, "f"))
 
 
+def no_fallbacks():
+    if "tiny_code_memory" not in STRESS:  # whose purpose they are
+        assert _driver.counts("native")["fallbacks"] == 0, _driver.counts("fallback")
+
+
 def check(source, make_arguments, kernels=True):
     """Three compiled calls against a plain one. kernels: the third one runs some, unless it raises."""
     plain, compiled = compiled_anew(source)
@@ -81,10 +88,10 @@ def check(source, make_arguments, kernels=True):
         before = _driver.counts("native")
         got = outcome(compiled, make_arguments())
         assert got == want, (source, call, arguments)
+    no_fallbacks()
     after = _driver.counts("native")
-    assert after["fallbacks"] == 0, _driver.counts("fallback")
     raised = isinstance(want[0][0], type) and issubclass(want[0][0], Exception)
-    if kernels and not raised:
+    if kernels and not raised and "break_everywhere" not in STRESS:
         assert after["kernels"] > before["kernels"], source
     return None if raised else plain(*make_arguments())
 
@@ -299,7 +306,7 @@ def test_numbers(name, kind):
             if text is not None:
                 number = random.choice(NUMBERS[kind])
                 check(f"def f(a):\n return {text.format(literal(number))}", lambda: [contiguous(array)], kernels="numpy" not in kind)
-    assert _driver.counts("native")["fallbacks"] == 0, _driver.counts("fallback")
+    no_fallbacks()
 
 
 def test_where_with_numbers():
@@ -459,9 +466,9 @@ def test_dynamic_sizes(name):
             arrays = operands_of(name, [dtype] * len(letters), (length,), 8 if length % 20 == 10 else 1)
             want = outcome(plain, [contiguous(array) for array in arrays])
             assert outcome(compiled, [contiguous(array) for array in arrays]) == want, (name, dtype, length)
-    after = _driver.counts("native")
-    assert after["fallbacks"] == 0, _driver.counts("fallback")
-    assert after["segments"] <= 6 * len(DTYPES)
+    no_fallbacks()
+    if not SAMPLED:
+        assert _driver.counts("native")["segments"] <= 6 * len(DTYPES)
 
 
 # Over x of shape (n, 2): what is made from sizes, and what reads or writes parts, must follow n.
@@ -487,4 +494,4 @@ def test_sizes_that_vary(body):
     for length in (5, 6, 7, 5, 9, 1, 0, 2, 30, 6, 70):
         array = values("float32", (length, 2))
         assert outcome(compiled, [contiguous(array)]) == outcome(plain, [contiguous(array)]), length
-    assert _driver.counts("native")["fallbacks"] == 0, _driver.counts("fallback")
+    no_fallbacks()

@@ -40,9 +40,11 @@ def test_program(name, stress):
         assert want["result"][0] == "value", want
         assert observe(fast, lambda: compiled.make_arguments(turn)) == want, turn
     after = counts()
-    assert after["fallbacks"] == before["fallbacks"], kt._dynamo.utils.counters["fallback"]
+    if stress != "tiny_code_memory":
+        assert after["fallbacks"] == before["fallbacks"], kt._dynamo.utils.counters["fallback"]
     assert after["segments"] > before["segments"]
-    assert after["kernels"] > before["kernels"]
+    if stress != "break_everywhere":
+        assert after["kernels"] > before["kernels"]
 
 
 def main(names):
