@@ -312,17 +312,22 @@ def test_stress_switches_have_their_effect(switch, counter):
 
 
 def test_tiny_code_memory_evicts():
-    x = kt.ones(3)
-    functions = []
-    for i in range(150):
-        space = {}
-        exec(f"def f(x): return ((x * {i}.0 + 1.0) * (x - {i}.5)).sum() + x.sum() * {i}.25", space)
-        functions.append((space["f"], kt.compile(space["f"])))
-    with kt._dynamo.config.patch(tiny_code_memory=True):
-        for _ in range(2):
-            for plain, fast in functions:
-                assert fast(x).item() == plain(x).item()
-    assert native["evictions"] > 0
+    done = run_script("""
+        import kintsugi as kt
+
+        x = kt.ones(3)
+        functions = []
+        for i in range(150):
+            space = {}
+            exec(f"def f(x): return ((x * {i}.0 + 1.0) * (x - {i}.5)).sum() + x.sum() * {i}.25", space)
+            functions.append((space["f"], kt.compile(space["f"])))
+        with kt._dynamo.config.patch(tiny_code_memory=True):
+            for _ in range(2):
+                for plain, fast in functions:
+                    assert fast(x).item() == plain(x).item()
+        assert kt._dynamo.utils.counters["native"]["evictions"] > 0
+        """)
+    assert done.returncode == 0, done.stderr
 
 
 def test_interpreter_exit_in_the_middle():
