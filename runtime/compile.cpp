@@ -330,8 +330,9 @@ std::string place_text(PyCodeObject* code, int offset) {
     PyErr_Clear();
     return utf8 == nullptr ? "?" : utf8;
   };
-  return text(code->co_filename) + ":" + std::to_string(PyCode_Addr2Line(code, offset * 2)) + ":" +
-         text(code->co_qualname);
+  int line = PyCode_Addr2Line(code, offset * 2);
+  if (line < 0) line = code->co_firstlineno;  // COPY_FREE_VARS and the like have none
+  return text(code->co_filename) + ":" + std::to_string(line) + ":" + text(code->co_qualname);
 }
 
 Segment* compile_segment(Entry& entry, const Activation& activation) {
