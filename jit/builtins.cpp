@@ -39,6 +39,13 @@ bool is_int(Value* v) {
   return v->kind == ValueKind::kInt || (v->is_constant() && (PyLong_CheckExact(v->object) || PyBool_Check(v->object)));
 }
 
+// A keyword as text; "" for one that has no UTF-8 form, which is none that a builtin knows.
+std::string keyword_at(PyObject* names, size_t index) {
+  const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(index)));
+  if (text == nullptr) PyErr_Clear();
+  return text == nullptr ? "" : text;
+}
+
 Flow do_len(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 1) return t.stop(BreakReason::k_raises, "len");
   Value* v = a[0];
@@ -83,13 +90,14 @@ Flow do_range(Tracer& t, Arguments_& a, Value** out) {
   }
   if (folds) {
     Ref tuple(PyTuple_New(a.size()));
-    for (size_t i = 0; i < a.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(a[i]->object));
+    for (size_t i = 0; tuple && i < a.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(a[i]->object));
+    if (!tuple) return t.stop(BreakReason::k_raises, "range");
     *out = t.constant_owned(PyObject_CallObject(reinterpret_cast<PyObject*>(&PyRange_Type), tuple.get()));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "range");
   }
   Value* step = a.size() == 3 ? a[2] : t.int_constant(1);
   if (!step->is_constant()) step = t.specialise(step);
-  if (PyLong_AsLongLong(step->object) == 0) return t.stop(BreakReason::k_raises, "range");
+  if (PyObject_IsTrue(step->object) == 0) return t.stop(BreakReason::k_raises, "range");
   *out = t.make(ValueKind::kRange);
   (*out)->items = {a.size() == 1 ? t.int_constant(0) : a[0], a.size() == 1 ? a[0] : a[1], step};
   return Flow::kGo;
@@ -118,7 +126,8 @@ Flow do_enumerate(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 2) {
     if (!a[1]->is_constant() || !PyLong_CheckExact(a[1]->object)) return t.stop(BreakReason::k_builtin, "enumerate");
     start = PyLong_AsLongLong(a[1]->object);
-    if (PyErr_Occurred()) return t.stop(BreakReason::k_builtin, "enumerate");
+    // The count is an int64_t and must not reach its end.
+    if (PyErr_Occurred() || start > INT64_MAX / 2) return t.stop(BreakReason::k_builtin, "enumerate");
     a.pop_back();
   }
   Flow flow = iterators_of(t, a, 0, IteratorKind::kEnumerate, out);
@@ -236,10 +245,13 @@ Flow do_sum(Tracer& t, Arguments_& a, Value** out) {
 }
 
 Flow any_all(Tracer& t, Arguments_& a, Value** out, bool stop_at) {
-  std::vector<Value*> items;
-  if (a.size() != 1 || !t.drain(a[0], &items))
+  Value* iterator = a.size() == 1 ? t.iterate(a[0]) : nullptr;
+  if (iterator == nullptr || !t.can_follow(iterator) || t.remaining(iterator) > kLongestDrain)
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
-  for (Value* item : items) {
+  for (Value* item = nullptr;;) {  // no further than the item that decides: an iterator stays there
+    Tracer::Next step = t.next(iterator, &item);
+    if (step == Tracer::Next::kEnd) break;
+    if (step == Tracer::Next::kUnknown) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
     bool known, answer;
     item = t.force(item);
     if (item->kind == ValueKind::kTensor || !t.truth(item, &known, &answer))
@@ -414,9 +426,11 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
 }
 
 Flow do_sorted(Tracer& t, Arguments_& a, Value* key, bool reverse, Value** out) {
-  std::vector<Value*> items, keys;
+  std::vector<Value*> items;
   if (a.size() != 1 || !t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sorted");
-  Ref pairs(PyList_New(0));
+  // Python's own sort, of positions by key: its order also where keys have none (NaN).
+  Ref keys(PyList_New(0)), order(PyList_New(0));
+  if (!keys || !order) return t.stop(BreakReason::k_builtin, "sorted");
   for (size_t i = 0; i < items.size(); ++i) {
     Value* by = t.force(items[i]);
     if (key != nullptr && !(key->is_constant() && key->object == Py_None)) {
@@ -424,23 +438,18 @@ Flow do_sorted(Tracer& t, Arguments_& a, Value* key, bool reverse, Value** out) 
     }
     PyObject* object;
     if (!t.fold(by, &object)) return t.stop(BreakReason::k_builtin, "sorted by keys that are known only at run time");
-    PyList_Append(pairs.get(), object);
-    keys.push_back(by);
+    Ref position(PyLong_FromSize_t(i));
+    if (!position || PyList_Append(keys.get(), object) < 0 || PyList_Append(order.get(), position.get()) < 0)
+      return t.stop(BreakReason::k_builtin, "sorted");
   }
-  // A stable order of positions, found with the list's own sort.
-  std::vector<size_t> order(items.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = reverse ? order.size() - 1 - i : i;
-  bool failed = false;
-  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
-    if (failed) return false;
-    int less = PyObject_RichCompareBool(PyList_GET_ITEM(pairs.get(), x), PyList_GET_ITEM(pairs.get(), y), Py_LT);
-    if (less < 0) failed = true;
-    return less == 1;
-  });
-  if (failed) return t.stop(BreakReason::k_raises, "sorted");
-  if (reverse) std::reverse(order.begin(), order.end());
+  Ref sort(PyObject_GetAttrString(order.get(), "sort")), none(PyTuple_New(0));
+  Ref key_at(PyObject_GetAttrString(keys.get(), "__getitem__"));
+  Ref how(key_at ? Py_BuildValue("{s:O,s:O}", "key", key_at.get(), "reverse", reverse ? Py_True : Py_False) : nullptr);
+  Ref done(sort && none && how ? PyObject_Call(sort.get(), none.get(), how.get()) : nullptr);
+  if (!done) return t.stop(BreakReason::k_raises, "sorted");
   std::vector<Value*> sorted;
-  for (size_t i : order) sorted.push_back(items[i]);
+  for (size_t i = 0; i < items.size(); ++i)
+    sorted.push_back(items[PyLong_AsSize_t(PyList_GET_ITEM(order.get(), static_cast<Py_ssize_t>(i)))]);
   *out = t.list_of(std::move(sorted));
   return Flow::kGo;
 }
@@ -561,7 +570,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     Value* key = nullptr;
     bool reverse = false;
     for (size_t k = 0; k < keywords; ++k) {
-      std::string name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, k));
+      std::string name = keyword_at(names, k);
       Value* value = arguments[arguments.size() - keywords + k];
       bool is_known, answer;
       if (name == "key")
@@ -592,7 +601,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   }
   // min and max take key=; enumerate takes start=.
   if (auto model = known.models.find(object); model != known.models.end()) {
-    std::string name = keywords == 0 ? "" : PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, 0));
+    std::string name = keywords == 0 ? "" : keyword_at(names, 0);
     if (keywords == 1 && model->second == do_enumerate && arguments.size() == 2 && name == "start") keywords = 0;
     if (keywords == 0) {
       *handled = true;

@@ -189,22 +189,10 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
       return call(callable->items[0], std::move(arguments), names);
     }
     case ValueKind::kObject: {
-      if (callable->is_real() && versions_.count(callable->type) == 0) {
-        // kt.compile's wrapper: its function is followed as if it were called itself.
-        if (std::string(callable->type->tp_name).find("CompiledFunction") != std::string::npos) {
-          Ref wrapped(PyObject_GetAttrString(callable->object, "__wrapped__"));
-          if (wrapped && PyFunction_Check(wrapped.get())) {
-            Guard& same = guard(GuardKind::k_same, callable->source);
-            same.a = callable->id;
-            ConstantId constant = constant_id(callable->object, Hold::kWeak);
-            plan().guards.back().constant = constant;
-            return call(wrap_bound(wrapped.get(), source_text(callable)), std::move(arguments), names);
-          }
-        }
-        if (const BreakReason* reason = marked(callable->object))
-          return stop(*reason, Py_TYPE(callable->object)->tp_name);
+      if (callable->source >= 0)
+        if (const BreakReason* reason = marked(callable->object)) return stop(*reason, callable->type->tp_name);
+      if (callable->is_real() && versions_.count(callable->type) == 0)
         return stop(BreakReason::k_call, callable->type->tp_name);
-      }
       Ref name(PyUnicode_InternFromString("__call__"));
       Value* method = find_in_class(callable->type, name.get());
       if (method == nullptr || method->kind != ValueKind::kFunction)
@@ -218,8 +206,9 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
         std::string text;
         for (Value* argument : arguments) {
           argument = force(argument);
-          if (argument->is_constant() && PyUnicode_CheckExact(argument->object))
-            text = PyUnicode_AsUTF8(argument->object);
+          if (!argument->is_constant() || !PyUnicode_CheckExact(argument->object)) continue;
+          const char* given = PyUnicode_AsUTF8(argument->object);  // null: a lone surrogate
+          if (given != nullptr) text = given;
         }
         return stop(*reason, text);
       }

@@ -7,8 +7,6 @@
 
 namespace kintsugi {
 
-constexpr size_t kLongestDrain = 4096;
-
 Value* Tracer::iterate(Value* value) {
   std::vector<Value*>* items;
   if (value->kind == ValueKind::kIterator) {
@@ -37,7 +35,8 @@ Value* Tracer::iterate(Value* value) {
     for (int i = 0; i < 3; ++i) {
       Ref part(PyObject_GetAttrString(value->object, names[i]));
       parts[i] = part ? PyLong_AsLongLong(part.get()) : -1;
-      if (PyErr_Occurred()) return PyErr_Clear(), nullptr;
+      constexpr int64_t kFar = INT64_MAX / 4;  // sums and differences of these stay within 64 bits
+      if (PyErr_Occurred() || parts[i] > kFar || parts[i] < -kFar) return PyErr_Clear(), nullptr;
     }
     iterator->index = parts[0];
     iterator->stop = parts[1];
@@ -56,6 +55,7 @@ Value* Tracer::iterate(Value* value) {
   }
   if (value->is_constant() && PyUnicode_CheckExact(value->object) && PyUnicode_GET_LENGTH(value->object) <= 256) {
     Ref characters(PySequence_Tuple(value->object));
+    if (!characters) return PyErr_Clear(), nullptr;
     value = constant(characters.get());
   }
   if (!list_items(value, &items)) return nullptr;
@@ -194,8 +194,8 @@ bool Tracer::drain(Value* iterable, std::vector<Value*>* items) {
   Value* iterator = iterate(iterable);
   if (iterator == nullptr || iterator->is_real()) return false;
   int64_t left = remaining(iterator);
-  if (left < 0 || left > static_cast<int64_t>(kLongestDrain)) return false;
-  for (size_t i = 0; i <= kLongestDrain; ++i) {
+  if (left < 0 || left > kLongestDrain) return false;
+  for (int64_t i = 0; i <= kLongestDrain; ++i) {
     Value* item = nullptr;
     switch (next(iterator, &item)) {
       case Next::kItem: items->push_back(item); break;

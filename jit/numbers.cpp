@@ -399,7 +399,7 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     std::vector<Value*> once, items;
     int64_t count = PyLong_AsLongLong(right->object);
     if (!copy_items(left, &once)) return stop(BreakReason::k_container, "repetition");
-    if (PyErr_Occurred() || count * static_cast<int64_t>(once.size() + 1) > 4096)
+    if (PyErr_Occurred() || count > 4096 / static_cast<int64_t>(once.size() + 1))
       return stop(BreakReason::k_container, "a long repetition");
     for (int64_t i = 0; i < count; ++i) items.insert(items.end(), once.begin(), once.end());
     *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));

@@ -199,6 +199,11 @@ RecipeId Tracer::recipe_of(Value* value) {
     switch (value->kind) {
       case ValueKind::kNull: break;
       case ValueKind::kConstant:
+        if (auto checked = checked_.find(value->object); checked != checked_.end() && !is_atom(value->object)) {
+          // As it was loaded: the program may drop the last reference to it before it is handed on (see k_hold).
+          recipe = {RecipeKind::kValue, checked->second, kNoConstant, {}};
+          break;
+        }
         recipe.kind = RecipeKind::kConstant;
         recipe.constant = constant_id(value->object, is_atom(value->object) ? Hold::kStrong : Hold::kWeak);
         break;

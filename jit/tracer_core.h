@@ -68,7 +68,7 @@ class Tracer {
     return stolen;
   }
 
-  Step& record(StepKind kind);      // appended; owned results are tracked by kind
+  Step& record(StepKind kind);      // appended
   ExitId exit_here(ExitKind kind);  // state before the present instruction
   ExitId exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>& stack);  // innermost frame elsewhere
   RecipeId recipe_of(Value* value);
@@ -141,8 +141,6 @@ class Tracer {
   Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
   bool has_attribute(Value* object, PyObject* name, bool* answer);
   Flow construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names);
-  Flow special(Value* object, const char* name, std::vector<Value*> arguments,
-               ReturnRule rule);  // calls type(object).name
 
   // ---- calls.cpp
   Flow call(Value* callable, std::vector<Value*> arguments,
@@ -194,12 +192,12 @@ class Tracer {
   Value* null_;
   std::unordered_map<PyObject*, Value*> known_;  // real objects that were looked at
   std::unordered_map<PyObject*, Value*> constants_;
+  std::unordered_map<PyObject*, ValueId> checked_;  // constants that a segment holds weakly: where a guard loaded them
   std::unordered_map<PyObject*, ConstantId> constant_ids_;
   std::unordered_map<std::string, ConstantId> text_ids_;
   std::map<std::string, int32_t> source_ids_;
   std::unordered_map<Value*, RecipeId> recipes_;  // within one exit
   std::set<Value*> building_;                     // see build_parts
-  std::vector<ValueId> owned_;                    // objects made so far, in order
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded
@@ -221,8 +219,9 @@ class Tracer {
   int32_t instruction_serial_ = 0;
 };
 
-bool is_nan(PyObject* object);
+inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace
 
+bool is_nan(PyObject* object);
 bool is_length_answer(const Value* value);  // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.

@@ -343,6 +343,7 @@ Flow Tracer::step(const Instruction& in) {
   int argument = in.argument;
   auto name_at = [&](int index) { return PyTuple_GET_ITEM(now.bytecode->code->co_names, index); };
   auto push = [&](Value* value) {
+    if (value == nullptr) return stop(BreakReason::k_raises, "an object that could not be made");
     frame().stack.push_back(value);
     return Flow::kGo;
   };
@@ -623,6 +624,7 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_BUILD_STRING: {
       std::vector<Value*> parts = pop_many(now, argument);
       Ref empty(PyUnicode_New(0, 0)), list(PyTuple_New(argument));
+      if (!empty || !list) return push(nullptr);
       for (int i = 0; i < argument; ++i) {
         Value* part = force(parts[i]);
         if (!part->is_constant()) return stop(BreakReason::k_instruction, "joining text");

@@ -109,6 +109,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     Guard& check = guard(GuardKind::k_same, from);
     check.a = id;
     check.constant = constant;
+    if (hold == Hold::kWeak) checked_.emplace(object, id);
     return this->constant(object);
   };
 
