@@ -23,10 +23,11 @@ class Builder {
 
   // True with *out a new reference or null (unbound); false with an exception set.
   bool make(RecipeId id, PyObject** out) {
-    *out = get(id);
-    if (*out == nullptr && PyErr_Occurred()) return false;
-    Py_XINCREF(*out);
-    return fill_waiting();
+    *out = nullptr;
+    PyObject* made = get(id);
+    if ((made == nullptr && PyErr_Occurred()) || !fill_waiting()) return false;
+    *out = Py_XNewRef(made);
+    return true;
   }
 
  private:
@@ -394,10 +395,7 @@ void Leaving::write_slots(size_t index, Activation& activation) {
 PyObject* build_recipe(NativeState* state, RecipeId recipe) {
   Builder builder(state, KN_MEMO(state->segment->plan));
   PyObject* object = nullptr;
-  if (!builder.make(recipe, &object)) {
-    Py_XDECREF(object);
-    return nullptr;
-  }
+  if (!builder.make(recipe, &object)) return nullptr;
   if (object == nullptr) PyErr_SetString(PyExc_SystemError, "a recipe that must give an object gives none");
   return object;
 }

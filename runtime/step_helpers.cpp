@@ -155,7 +155,9 @@ int through_python(NativeState* state, const Step* step, const char* name) {
   Ref a(PyFloat_FromDouble(number(state, step->a)));
   Ref b(step->b == kNoValue ? nullptr : PyFloat_FromDouble(number(state, step->b)));
   Ref result;
-  if (std::strcmp(name, "floordiv") == 0) {
+  if (!a || (step->b != kNoValue && !b)) {
+    // Memory is short: nothing was done.
+  } else if (std::strcmp(name, "floordiv") == 0) {
     result = Ref(PyNumber_FloorDivide(a.get(), b.get()));
   } else if (std::strcmp(name, "mod") == 0) {
     result = Ref(PyNumber_Remainder(a.get(), b.get()));
