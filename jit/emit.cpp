@@ -111,7 +111,6 @@ void Emitter::start() {
 Label Emitter::new_label() { return {A.newLabel().id()}; }
 void Emitter::bind(Label label) { A.bind(asmjit::Label(label.id)); }
 size_t Emitter::offset() const { return A.offset(); }
-size_t Emitter::offset_of(Label label) const { return impl_->holder.labelOffset(label.id); }
 
 void Emitter::load(Reg to, Memory from) { A.mov(gp(to), word(from)); }
 void Emitter::load_32(Reg to, Memory from) { A.mov(gp_32(to), half(from)); }
@@ -173,7 +172,6 @@ void Emitter::call(const void* function) {
   A.call(gp(Reg::kResult));
 }
 void Emitter::call(Memory function) { A.call(word(function)); }
-void Emitter::return_to_caller() { A.ret(); }
 
 void Emitter::add(Reg a, Reg b) { A.add(gp(a), gp(b)); }
 void Emitter::add(Reg a, Memory b) { A.add(gp(a), word(b)); }

@@ -66,8 +66,7 @@ class Emitter {
   void start();  // drops what was there
   Label new_label();
   void bind(Label label);
-  size_t offset() const;                // bytes so far
-  size_t offset_of(Label label) const;  // of a bound one
+  size_t offset() const;  // bytes so far
 
   // Moves. The number in a name is the width in bits where it is not 64.
   void load(Reg to, Memory from);
@@ -98,7 +97,6 @@ class Emitter {
   void jump_if(Condition condition, Label to);
   void call(const void* function);  // overwrites kResult before the call
   void call(Memory function);
-  void return_to_caller();
 
   // Integers: a = a op b; the conditions of the result are set.
   void add(Reg a, Reg b);

@@ -1,6 +1,6 @@
 // The tracer: reads bytecode symbolically from one entry, with the real objects at hand, up to a return or a break, and
 // answers a plan. It changes no object and runs no user code; giving up at any point is free. Called by
-// runtime/entry.cpp with the interpreter's lock held and the collector held off.
+// runtime/compile.cpp with the interpreter's lock held and the collector held off.
 #pragma once
 #include <map>
 #include <memory>

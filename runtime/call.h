@@ -7,8 +7,6 @@ namespace kintsugi {
 
 // A wrapper around `function` whose calls are captured. Null with an exception.
 PyObject* make_compiled(PyFunctionObject* function, const Policy& policy);
-// The function behind such a wrapper; null for anything else.
-PyFunctionObject* compiled_target(Borrowed callable);
 
 bool init_call(PyObject* module);
 

@@ -205,7 +205,7 @@ std::string lines(const std::string& title, const std::vector<std::string>& item
 void tell(const Entry& entry, const Segment& segment, const TraceResult& traced, double emit_us) {
   const SegmentCode& code = *segment.code;
   const Plan& plan = code.plan;
-  for (const BreakRecord& record : plan.breaks) log_break(record, "");
+  for (const BreakRecord& record : plan.breaks) log_break(record);
   if (!compiles_are_shown()) return;
   std::string title = place_text(entry.record->code, entry.offset) + "@" + std::to_string(entry.offset);
   CompileRecord record;

@@ -86,8 +86,6 @@ PyObject* disabled_facts(PyObject*, PyObject* callable) {
 
 // ---- graph_break, opaque -------------------------------------------------------------------------------------------
 
-PyObject *graph_break_function = nullptr, *opaque_function = nullptr;
-
 PyObject* graph_break(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
 
 PyObject* opaque(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -162,23 +160,10 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-bool is_graph_break(Borrowed callable) { return callable == graph_break_function; }
-bool is_opaque(Borrowed callable) { return callable == opaque_function; }
-
-Borrowed disabled_target(Borrowed callable, Borrowed* reason) {
-  if (Py_TYPE(callable) != disabled_type) return nullptr;
-  if (reason != nullptr) *reason = as_disabled(callable)->reason;
-  return as_disabled(callable)->wrapper.function;
-}
-bool is_disabled_recursively(Borrowed callable) { return as_disabled(callable)->recursive; }
-
 bool init_control(PyObject* module) {
   disabled_type = make_wrapper_type(&disabled_kind);
   if (disabled_type == nullptr || PyModule_AddType(module, disabled_type) < 0) return false;
-  if (PyModule_AddFunctions(module, methods) < 0) return false;
-  graph_break_function = PyObject_GetAttrString(module, "graph_break");
-  opaque_function = PyObject_GetAttrString(module, "opaque");
-  return graph_break_function != nullptr && opaque_function != nullptr;
+  return PyModule_AddFunctions(module, methods) == 0;
 }
 
 }  // namespace kintsugi

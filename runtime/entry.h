@@ -1,6 +1,6 @@
 // What a code object owns: its entries, each with the segments compiled so far. The record hangs in the code object's
 // extra slot and dies with it. Segments are immutable once published; one that retires is unlinked at once and freed
-// when no activation is inside it. Everything here is under the interpreter's lock. Used by call.cpp only.
+// when no activation is inside it. Everything here is under the interpreter's lock. Used by call.cpp and compile.cpp.
 #pragma once
 #include <cstdint>
 #include <memory>

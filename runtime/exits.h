@@ -17,7 +17,7 @@ class Leaving {
   Leaving& operator=(const Leaving&) = delete;
 
   // Builds everything that `exit` names and releases the values it owns. A pending exception (kRaise) is kept aside.
-  // False: building failed, has_error() holds why, and the slots are as they were.
+  // False: building failed, the exception is kept aside likewise, and the slots are as they were.
   bool build(NativeState* state, ExitId exit);
 
   const Exit* exit() const { return exit_; }
@@ -31,7 +31,6 @@ class Leaving {
   // they become unbound. The stack gets the exit's depth. Old contents go last.
   void write_slots(size_t index, Activation& activation);
 
-  bool has_error() const { return error_type_ != nullptr; }
   void restore_error();  // the exception becomes the thread's pending one
 
  private:

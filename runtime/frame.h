@@ -54,7 +54,6 @@ inline Py_tracefunc& profiler_of(PyThreadState* thread) { return thread->c_profi
 inline bool is_interrupted(PyThreadState* thread) {
   return __atomic_load_n(&thread->interp->ceval.eval_breaker._value, __ATOMIC_RELAXED) != 0;
 }
-inline const int* interrupt_word(PyThreadState* thread) { return &thread->interp->ceval.eval_breaker._value; }
 inline bool lock_is_wanted(PyThreadState* thread) {
   return __atomic_load_n(&thread->interp->ceval.gil_drop_request._value, __ATOMIC_RELAXED) != 0;
 }
@@ -64,7 +63,6 @@ inline PyObject* take_asynchronous_exception(PyThreadState* thread) {
   return exception;
 }
 
-inline int recursion_left(PyThreadState* thread) { return thread->recursion_remaining; }
 inline bool enter_call(PyThreadState* thread) {  // false: RecursionError is set. As the evaluator does on entry.
   if (thread->recursion_remaining-- > 0) return true;
   if (_Py_CheckRecursiveCall(thread, "") == 0) return true;
@@ -74,12 +72,6 @@ inline void leave_call(PyThreadState* thread) { ++thread->recursion_remaining; }
 inline void enter_again(PyThreadState* thread) {
   --thread->recursion_remaining;
 }  // what leave_call has just given back
-
-// The exception being handled: the object that `raise` alone would raise again, or null.
-inline PyObject* handled_exception(PyThreadState* thread) {
-  PyObject* value = _PyErr_GetTopmostException(thread)->exc_value;
-  return value == Py_None ? nullptr : value;
-}
 
 // Automatic garbage collection: it runs finalisers, so any Python code, wherever an object is made. Answers what it
 // was.
@@ -148,7 +140,6 @@ inline PyObject* import_function(PyThreadState* thread) {
 
 inline PyCodeObject* code_of(const Frame* frame) { return frame->f_code; }
 inline PyFunctionObject* function_of(const Frame* frame) { return frame->f_func; }
-inline PyObject* frame_object_of(const Frame* frame) { return reinterpret_cast<PyObject*>(frame->frame_obj); }
 inline PyObject* globals_of(const Frame* frame) { return frame->f_globals; }
 inline PyObject* builtins_of(const Frame* frame) { return frame->f_builtins; }
 inline PyObject* namespace_of(const Frame* frame) { return frame->f_locals; }  // class and module bodies; else null
@@ -165,9 +156,6 @@ inline int value_count(const Frame* frame) { return frame->stacktop; }
 // prev_instr is the unit before the next instruction; while an instruction runs, that is the instruction itself.
 inline void set_running(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
 inline void set_next(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
-inline int running_unit(const Frame* frame) {
-  return static_cast<int>(frame->prev_instr - _PyCode_CODE(frame->f_code));
-}
 
 // ---- Code ----------------------------------------------------------------------------------------------------------
 
@@ -182,7 +170,6 @@ inline const uint16_t* plain_units(PyCodeObject* code) {
   return reinterpret_cast<const uint16_t*>(PyBytes_AS_STRING(code->_co_code));
 }
 inline int unit_count(const PyCodeObject* code) { return static_cast<int>(Py_SIZE(code)); }
-inline int first_traceable_unit(const PyCodeObject* code) { return code->_co_firsttraceable; }
 
 // An ordinary function: optimised locals, and neither a generator nor a coroutine.
 inline bool is_ordinary(const PyCodeObject* code) {
@@ -194,9 +181,6 @@ inline int stack_slots(const PyCodeObject* code) { return code->co_stacksize; }
 inline int first_free_variable(const PyCodeObject* code) { return code->co_nlocals + code->co_nplaincellvars; }
 inline PyObject* slot_name(const PyCodeObject* code, int slot) {
   return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
-}
-inline unsigned slot_kind(const PyCodeObject* code, int slot) {  // CO_FAST_LOCAL, CO_FAST_CELL, CO_FAST_FREE bits
-  return static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[slot]);
 }
 
 // ---- Functions -----------------------------------------------------------------------------------------------------
@@ -243,7 +227,6 @@ inline PyDictKeysObject* shared_keys_of(PyTypeObject* type) {
   return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys
                                                       : nullptr;
 }
-inline uint32_t keys_version_of(const PyDictKeysObject* keys) { return keys->dk_version; }
 
 // Where a value lies: `entry_offset` bytes from the keys object or, when `in_values`, from the array of values that the
 // dict or the instance points to. `keys` is null when the name is not there. Only identical and equal exact str keys,

@@ -99,7 +99,7 @@ std::string error_text(const BreakRecord& record) {
          "\nSet kt._dynamo.config.verbose for the internal stack.";
 }
 
-void log_break(const BreakRecord& record, const char* introduction) {
+void log_break(const BreakRecord& record) {
   count_reason("graph_break", message_of(record));
   if (!is_logged(LogKind::k_graph_breaks)) return;
   static auto* seen = new std::set<std::string>;
@@ -112,10 +112,8 @@ void log_break(const BreakRecord& record, const char* introduction) {
                  "Graph break (user stack suppressed, it is a duplicate) at " + place + "\n" + message_of(record));
     return;
   }
-  std::string text = "Graph break in user code at " + place + "\nGraph Break Reason: ";
-  if (*introduction != '\0') text += std::string(introduction) + "\n";
-  write_record(LogKind::k_graph_breaks,
-               text + message_of(record) + "User code traceback:\n" + stack_text(record.stack));
+  write_record(LogKind::k_graph_breaks, "Graph break in user code at " + place + "\nGraph Break Reason: " +
+                                            message_of(record) + "User code traceback:\n" + stack_text(record.stack));
 }
 
 bool compiles_are_shown() {

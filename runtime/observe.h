@@ -43,8 +43,8 @@ void count_reason(const char* heading, const std::string& text);
 std::string message_of(const BreakRecord& record);
 // The same with "from user code:" and the stack, as an error shows it.
 std::string error_text(const BreakRecord& record);
-// The record that KINTSUGI_LOGS=graph_breaks writes. `outcome`: how the break is met.
-void log_break(const BreakRecord& record, const char* introduction);
+// Counts the break, and writes the record that KINTSUGI_LOGS=graph_breaks asks for.
+void log_break(const BreakRecord& record);
 
 // One compile, as explain() and the logs show it.
 struct CompileRecord {

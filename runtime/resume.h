@@ -59,13 +59,6 @@ inline void set_position(Activation& activation, int unit) {
 // The opcode unit of the instruction at `offset`: past EXTENDED_ARG; for KW_NAMES and PRECALL, the CALL they prepare.
 int opcode_unit(PyCodeObject* code, int offset);
 
-// A taken frame is linked while its FrameTaken runs. These two are for frames that are to be out of sight in between.
-inline void link(Activation& activation) {
-  set_caller(activation.frame, current_frame(activation.thread));
-  set_current_frame(activation.thread, activation.frame);
-}
-inline void unlink(Activation& activation) { set_current_frame(activation.thread, caller_of(activation.frame)); }
-
 // Three ends of a taken frame. Each consumes the activation's stack and answers what FrameTaken has to return. The
 // activation must have its frame.
 //

@@ -4,7 +4,7 @@ namespace kintsugi {
 
 const BreakRow& row(BreakReason reason) {
   static constexpr BreakRow kRows[] = {
-#define KN_BREAK(name, type, explanation, hints) {#name, type, explanation, hints},
+#define KN_BREAK(name, type, explanation, hints) {type, explanation, hints},
 #include "runtime/breaks.def"
   };
   return kRows[static_cast<int>(reason)];

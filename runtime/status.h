@@ -13,7 +13,6 @@ enum class BreakReason : int {
 };
 
 struct BreakRow {
-  const char* identifier;
   const char* type;  // the short fixed phrase users search for
   const char* explanation;
   const char* hints;  // one per line

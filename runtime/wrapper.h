@@ -14,10 +14,9 @@ struct Wrapper {
   PyObject* weakrefs;
 };
 
-// Makes a type whose instances begin with a Wrapper and are `size` bytes, zeroed. `rebuild`: "module attribute" names
-// of the Python function that makes such a wrapper again from the arguments that `rebuild_arguments` gives; for pickles
-// of wrappers that are not found under their own name. `release` drops what the instance holds beyond the Wrapper; may
-// be null.
+// A type whose instances begin with a Wrapper and are `size` bytes, zeroed. `release` drops what the instance holds
+// beyond the Wrapper; may be null. `rebuild` answers the call that makes such a wrapper again, for pickles of wrappers
+// that are not found under their own name.
 struct WrapperKind {
   const char* name;  // "kintsugi._runtime.CompiledFunction"
   int size;
