@@ -276,6 +276,34 @@ def raises_inside(x, log):
         log.append("end")
 
 
+class Ordered:
+    def __init__(self):
+        super().__setattr__("log", [])
+
+    def __setattr__(self, name, value):
+        self.log.append((name, value))
+
+
+class Plain:
+    pass
+
+
+def effects_in_order(x, a, b, log, table, plain, ordered):
+    log.append(a)
+    log.append(b)
+    table["p"] = a
+    table["q"] = b
+    table["p"] = b
+    plain.one = a
+    plain.two = b
+    plain.one = b
+    log[0] = x
+    log[0] = a
+    ordered.one = a
+    ordered.two = b
+    return x + 1
+
+
 class Manager:
     def __init__(self, log, swallow=False):
         self.log, self.swallow = log, swallow
@@ -364,6 +392,7 @@ TESTS = [
     (long_loop, *[lambda n=n: (x3(), n) for n in (0, 1, 7, 8, 9, 40, 200)]), (nested_loops, lambda: (x3(),)),
     (list_grows_while_walked, lambda: (x3(),)), (dict_grows_while_walked, lambda: (x3(),)),
     (try_finally, lambda: (x3(), [])), (raises_inside, lambda: (x3(), [])), (managers, lambda: (x3(), [])),
+    (effects_in_order, lambda: (x3(), 1.5, "b", [], {}, Plain(), Ordered())),
     (text, lambda: (x3(), "ab-a", 7), lambda: (x3(), "z", -1)), (unpack, lambda: (x3(), [(1, 2), (3, 4), (5, 6)])),
     (builtins_mixed, lambda: (x3(), [1, -5, 2]), lambda: (x3(), (1.5, 2, 0))),
     *[(errors, lambda which=which: (x3(), which)) for which in range(15)],
