@@ -185,6 +185,7 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
             operand.i64 != static_cast<int32_t>(operand.i64))
           return false;
       for (Value* v : int_words) {
+        if (v->int_hint != static_cast<int32_t>(v->int_hint)) return false;
         specialise(word_compare(Compare::kLessEqual, v, int_constant(INT32_MAX)));
         specialise(word_compare(Compare::kGreaterEqual, v, int_constant(INT32_MIN)));
       }

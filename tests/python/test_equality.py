@@ -91,7 +91,8 @@ def check(source, make_arguments, kernels=True):
     no_fallbacks()
     after = _driver.counts("native")
     raised = isinstance(want[0][0], type) and issubclass(want[0][0], Exception)
-    if kernels and not raised and "break_everywhere" not in STRESS:
+    # Where every instruction is a break nothing is left for kernels; code memory that is full runs the call plain.
+    if kernels and not raised and STRESS not in ("break_everywhere", "tiny_code_memory"):
         assert after["kernels"] > before["kernels"], source
     return None if raised else plain(*make_arguments())
 

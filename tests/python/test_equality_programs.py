@@ -244,3 +244,19 @@ def test_numbers_of_a_class_of_their_own(text):
     plain, compiled = compiled_anew(f"def f(x, s):\n return {text}")
     for number in (2.0, 3.0, 2.0):
         assert outcome(compiled, [kt.ones(2), Scale(number)]) == outcome(plain, [kt.ones(2), Scale(number)])
+
+
+def test_an_int_that_stops_fitting():
+    """A number that varies is an input; beside int32 it is refused, from whichever call on it does not fit."""
+    source = "def f(x, n):\n return x * n"
+    for order in ((1, 2, 3, 2**31, 4, -2**31 - 1, 5), (2**31, 2**32, 2**33, 1, 2**34)):
+        space = {}
+        exec(source, space)
+        compiled = kt.compile(space["f"])
+        for n in order:
+            x = kt.tensor([1, -1], dtype=kt.int32)
+            if -2**31 <= n < 2**31:
+                assert compiled(x, n).tolist() == [n, -n]
+            else:
+                with pytest.raises(OverflowError, match=f"{n} does not fit into int32"):
+                    compiled(x, n)
