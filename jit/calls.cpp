@@ -191,6 +191,15 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
     case ValueKind::kObject: {
       if (callable->source >= 0)
         if (const BreakReason* reason = marked(callable->object)) return stop(*reason, callable->type->tp_name);
+      if (callable->source >= 0)
+        if (PyFunctionObject* target = compiled_target(callable->object)) {  // a wrapper met in a trace is its function
+          ConstantId wrapper = constant_id(callable->object, Hold::kWeak);
+          Guard& same = guard(GuardKind::k_same, callable->source);
+          same.a = callable->id;
+          same.constant = wrapper;
+          return call(wrap_bound(reinterpret_cast<PyObject*>(target), source_text(callable)), std::move(arguments),
+                      names);
+        }
       if (callable->is_real() && versions_.count(callable->type) == 0)
         return stop(BreakReason::k_call, callable->type->tp_name);
       Ref name(PyUnicode_InternFromString("__call__"));

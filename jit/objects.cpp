@@ -96,7 +96,8 @@ static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, V
                            Value** out) {
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   PyTypeObject* kind = Py_TYPE(attribute);
-  if (kind == &PyFunction_Type || kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
+  if (kind == &PyFunction_Type || kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type ||
+      compiled_target(attribute) != nullptr) {
     Value* function = t.wrap_bound(attribute, text);
     if (self == nullptr) {
       *out = function;

@@ -67,6 +67,9 @@ struct TraceResult {
   std::vector<KeptLayout> layouts;
 };
 
+// The function that a wrapper made by kt.compile stands for; null for anything else. runtime/call.cpp answers.
+PyFunctionObject* compiled_target(Borrowed callable);
+
 // Always answers a plan when the status is ok, if only one whose first exit is a break at the entry's own offset.
 [[nodiscard]] Status trace(const TraceInput& input, TraceResult* result);
 

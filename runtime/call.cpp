@@ -630,6 +630,10 @@ PyObject* make_compiled(PyFunctionObject* function, const Policy& policy) {
   return reinterpret_cast<PyObject*>(made);
 }
 
+PyFunctionObject* compiled_target(Borrowed callable) {
+  return Py_TYPE(callable) == compiled_type ? as_compiled(callable)->function() : nullptr;
+}
+
 bool init_call(PyObject* module) {
   read_environment();
   // A namespace of its own: the package shows every public name of the extension.

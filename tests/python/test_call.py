@@ -350,3 +350,28 @@ def test_tracer_started_in_a_callee():
         lines.clear()
         assert fast(kt.ones(2)).tolist() == [4.0, 4.0]
         assert lines == plain
+
+
+def test_a_compiled_function_met_in_a_trace_is_its_function():
+    @kt.compile
+    def inner(x, k=2.0):
+        return x * k
+
+    class Scaled:
+        k = 3.0
+
+        @kt.compile
+        def scale(self, x):
+            return x * self.k
+
+    scaled = Scaled()
+    names = {"inner": inner, "scaled": scaled}
+    exec("def outer(x):\n return inner(x) + inner(x, k=5.0) + scaled.scale(x)", names)
+    outer = kt.compile(names["outer"], fullgraph=True)  # a break would raise
+    x = kt.ones(2)
+    for _ in range(3):
+        assert outer(x).tolist() == [10.0, 10.0]
+    names["inner"] = kt.compile(lambda x, k=2.0: x - k)
+    assert outer(x).tolist() == names["outer"](x).tolist() == [-2.0, -2.0]
+    Scaled.scale = lambda self, x: x * 0.0
+    assert outer(x).tolist() == [-5.0, -5.0]
