@@ -2,11 +2,14 @@
 the run can afford. `./dev test` runs the suite again under KINTSUGI_STRESS, KINTSUGI_ISA and the sanitizers."""
 import os
 import random
+import signal
 
 os.environ.setdefault("KINTSUGI_STRICT", "1")  # before anything imports kintsugi: it is read once
 
 import hypothesis
 import pytest
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children too
 
 STRESS = os.environ.get("KINTSUGI_STRESS", "")
 SANITIZED = os.environ.get("KINTSUGI_SANITIZED") == "1"
