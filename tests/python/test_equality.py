@@ -20,7 +20,7 @@ from kintsugi._runtime import _driver
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "kernels"))
 import ops_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [pytest.mark.isa, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 OPS = {row.name: row for row in ops_table.read_ops()}
 DTYPES = [row.name for row in ops_table.read_dtypes()]

@@ -5,7 +5,7 @@ import kintsugi as kt
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings('ignore::RuntimeWarning')
+pytestmark = [pytest.mark.isa, pytest.mark.filterwarnings('ignore::RuntimeWarning')]
 
 DTYPES = ('bool', 'int32', 'int64', 'float32', 'float64')
 LENGTHS = (0, 1, 7, 8, 16, 17, 70)

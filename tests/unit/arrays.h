@@ -25,7 +25,7 @@ class Array {
   template <typename T>
   static Array of(DType dtype, const std::vector<T>& values) {
     Array array(dtype, std::vector<int64_t>{static_cast<int64_t>(values.size())});
-    std::memcpy(array.memory_.data(), values.data(), values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(array.memory_.data(), values.data(), values.size() * sizeof(T));
     return array;
   }
   Array(const Array& other) : layout_(other.layout_), memory_(other.memory_), first_(other.first_) { retain(layout_); }
