@@ -100,7 +100,7 @@ def compare(function, *makes, **expected):
                 last[name] = last.get(name, 0) + more
             assert got == plain, f"run {run + 1} of {function.__name__}"
     total = changes(start)
-    assert total.get("segments", 0) > 0, "nothing was compiled"
+    assert total.get("segments", 0) > 0 or STRESS == "tiny_code_memory", "nothing was compiled"
     assert total.get("fallbacks", 0) == 0, kt._dynamo.utils.counters["fallback"]
     if not STRESS:
         assert total.get("plain_calls", 0) == 0, "the calls were forwarded"
