@@ -67,9 +67,8 @@ Flow do_len(Tracer& t, Arguments_& a, Value** out) {
     return t.binary(NB_ADD, size, t.int_constant(static_cast<int64_t>(v->items.size())), out);
   }
   if (v->kind == ValueKind::kObject) {
-    Ref name(PyUnicode_InternFromString("__len__"));
     if (v->is_real() && t.versions_.count(v->type) == 0) return t.stop(BreakReason::k_builtin, "len");
-    Value* method = t.find_in_class(v->type, name.get());
+    Value* method = t.find_in_class(v->type, interned.len);
     if (method == nullptr || method->kind != ValueKind::kFunction) return t.stop(BreakReason::k_builtin, "len");
     if (Flow flow = t.call_now(method, {v}, out); flow != Flow::kGo) return flow;
     return is_length_answer(*out) ? Flow::kGo : t.stop(BreakReason::k_builtin, "len");
@@ -293,8 +292,7 @@ Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
     return t.unary(static_cast<int>(Opcode::k_UNARY_NEGATIVE), a[0], out);
   }
   if (a[0]->kind == ValueKind::kObject && t.versions_.count(a[0]->type) != 0) {
-    Ref name(PyUnicode_InternFromString("__abs__"));
-    Value* method = t.find_in_class(a[0]->type, name.get());
+    Value* method = t.find_in_class(a[0]->type, interned.abs);
     if (method != nullptr && method->kind == ValueKind::kFunction) return t.call_now(method, {a[0]}, out);
   }
   return t.stop(BreakReason::k_builtin, "abs");
@@ -442,8 +440,8 @@ Flow do_sorted(Tracer& t, Arguments_& a, Value* key, bool reverse, Value** out) 
     if (!position || PyList_Append(keys.get(), object) < 0 || PyList_Append(order.get(), position.get()) < 0)
       return t.stop(BreakReason::k_builtin, "sorted");
   }
-  Ref sort(PyObject_GetAttrString(order.get(), "sort")), none(PyTuple_New(0));
-  Ref key_at(PyObject_GetAttrString(keys.get(), "__getitem__"));
+  Ref sort(PyObject_GetAttr(order.get(), interned.sort)), none(PyTuple_New(0));
+  Ref key_at(PyObject_GetAttr(keys.get(), interned.getitem));
   Ref how(key_at ? Py_BuildValue("{s:O,s:O}", "key", key_at.get(), "reverse", reverse ? Py_True : Py_False) : nullptr);
   Ref done(sort && none && how ? PyObject_Call(sort.get(), none.get(), how.get()) : nullptr);
   if (!done) return t.stop(BreakReason::k_raises, "sorted");

@@ -167,19 +167,6 @@ Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** ou
   return flow;
 }
 
-// What a call of an object that runtime/control made means: null when it is none of those.
-static const BreakReason* marked(PyObject* callable) {
-  static const BreakReason graph_break = BreakReason::k_graph_break, disabled = BreakReason::k_disabled,
-                           opaque = BreakReason::k_opaque;
-  std::string type = Py_TYPE(callable)->tp_name;
-  if (type.find("DisabledFunction") != std::string::npos) return &disabled;
-  if (!PyCFunction_Check(callable)) return nullptr;
-  std::string name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-  if (name == "graph_break") return &graph_break;
-  if (name == "opaque") return &opaque;
-  return nullptr;
-}
-
 Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {
   callable = force(callable);
   switch (callable->kind) {
@@ -190,7 +177,8 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
     }
     case ValueKind::kObject: {
       if (callable->source >= 0)
-        if (const BreakReason* reason = marked(callable->object)) return stop(*reason, callable->type->tp_name);
+        if (std::string context; const BreakReason* reason = marked(callable->object, &context))
+          return stop(*reason, context);
       if (callable->source >= 0)
         if (PyFunctionObject* target = compiled_target(callable->object)) {  // a wrapper met in a trace is its function
           ConstantId wrapper = constant_id(callable->object, Hold::kWeak);
@@ -202,8 +190,7 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
         }
       if (callable->is_real() && versions_.count(callable->type) == 0)
         return stop(BreakReason::k_call, callable->type->tp_name);
-      Ref name(PyUnicode_InternFromString("__call__"));
-      Value* method = find_in_class(callable->type, name.get());
+      Value* method = find_in_class(callable->type, interned.call);
       if (method == nullptr || method->kind != ValueKind::kFunction)
         return stop(BreakReason::k_call, callable->type->tp_name);
       arguments.insert(arguments.begin(), callable);
@@ -211,8 +198,7 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
     }
     case ValueKind::kConstant: {
       PyObject* object = callable->object;
-      if (const BreakReason* reason = marked(object)) {
-        std::string text;
+      if (std::string text; const BreakReason* reason = marked(object, &text)) {
         for (Value* argument : arguments) {
           argument = force(argument);
           if (!argument->is_constant() || !PyUnicode_CheckExact(argument->object)) continue;

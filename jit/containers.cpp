@@ -278,9 +278,8 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
       return Flow::kGo;
     }
     case ValueKind::kObject: {
-      Ref name(PyUnicode_InternFromString("__getitem__"));
       if (container->is_real() && versions_.count(container->type) == 0) break;
-      Value* method = find_in_class(container->type, name.get());
+      Value* method = find_in_class(container->type, interned.getitem);
       if (method != nullptr && method->kind == ValueKind::kFunction)
         return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
       break;
@@ -335,9 +334,8 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
       return Flow::kGo;
     }
     case ValueKind::kObject: {
-      Ref name(PyUnicode_InternFromString("__setitem__"));
       if (container->is_real() && versions_.count(container->type) == 0) break;
-      Value* method = find_in_class(container->type, name.get());
+      Value* method = find_in_class(container->type, interned.setitem);
       if (method != nullptr && method->kind == ValueKind::kFunction)
         return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
       break;
@@ -376,10 +374,9 @@ Flow Tracer::delete_item(Value* container, Value* key) {
     if (key->is_number()) key = specialise(key);
     if (!key->is_constant() || !PyLong_Check(key->object)) return stop(BreakReason::k_container, "item deletion");
     if (!index_of(key, static_cast<int64_t>(items->size()), &index)) return stop(BreakReason::k_raises, "index");
-    Ref pop(PyUnicode_InternFromString("pop"));
     std::vector<Value*> arguments{key};
     Value* ignored = nullptr;
-    return container_method(container, pop.get(), arguments, nullptr, &ignored);
+    return container_method(container, interned.pop, arguments, nullptr, &ignored);
   }
   return stop(BreakReason::k_container, "item deletion");
 }
@@ -417,8 +414,7 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     return answer(false);
   }
   if (container->kind == ValueKind::kObject && (container->is_virtual() || versions_.count(container->type) != 0)) {
-    Ref name(PyUnicode_InternFromString("__contains__"));
-    Value* method = find_in_class(container->type, name.get());
+    Value* method = find_in_class(container->type, interned.contains);
     if (method != nullptr && method->kind == ValueKind::kFunction) {
       Value* result = nullptr;
       bool known, truth_of;

@@ -31,9 +31,9 @@ Value* Tracer::iterate(Value* value) {
   if (value->is_constant() && PyRange_Check(value->object)) {
     iterator->iterator = IteratorKind::kRange;
     int64_t parts[3];
-    const char* const names[] = {"start", "stop", "step"};
+    PyObject* const names[] = {interned.start, interned.stop, interned.step};
     for (int i = 0; i < 3; ++i) {
-      Ref part(PyObject_GetAttrString(value->object, names[i]));
+      Ref part(PyObject_GetAttr(value->object, names[i]));
       parts[i] = part ? PyLong_AsLongLong(part.get()) : -1;
       constexpr int64_t kFar = INT64_MAX / 4;  // sums and differences of these stay within 64 bits
       if (PyErr_Occurred() || parts[i] > kFar || parts[i] < -kFar) return PyErr_Clear(), nullptr;

@@ -311,17 +311,13 @@ static PyObject* evaluate(int operation, PyObject* left, PyObject* right) {
   }
 }
 
-static const char* const kOperatorNames[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-                                             "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
-
 // Classes written in Python: the left operand's method, then the reflected one.
 static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, Value** out) {
   bool in_place = operation >= NB_INPLACE_ADD;
-  std::string name = kOperatorNames[in_place ? operation - NB_INPLACE_ADD : operation];
-  auto try_method = [&](Value* self, Value* other, const std::string& method_name, bool* found) {
+  int plain = in_place ? operation - NB_INPLACE_ADD : operation;
+  auto try_method = [&](Value* self, Value* other, PyObject* name, bool* found) {
     if (self->kind != ValueKind::kObject || t.versions_.count(self->type) == 0) return Flow::kBreak;
-    Ref text(PyUnicode_InternFromString(method_name.c_str()));
-    Value* method = t.find_in_class(self->type, text.get());
+    Value* method = t.find_in_class(self->type, name);
     if (method == nullptr) return Flow::kGo;
     *found = true;
     if (method->kind != ValueKind::kFunction) return Flow::kBreak;
@@ -335,15 +331,15 @@ static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, V
     return t.stop(BreakReason::k_instruction, "an operator between two classes");
   Flow flow = Flow::kGo;
   if (left_is_object) {  // a number or tensor on the right has no say before it
-    if (in_place) flow = try_method(left, right, "__i" + name + "__", &found);
-    if (flow == Flow::kGo && !found) flow = try_method(left, right, "__" + name + "__", &found);
+    if (in_place) flow = try_method(left, right, interned.in_place[plain], &found);
+    if (flow == Flow::kGo && !found) flow = try_method(left, right, interned.binary[plain], &found);
   } else if (right->kind == ValueKind::kObject &&
              (left->is_constant() || left->is_number() || left->kind == ValueKind::kTensor)) {
     PyObject* object;  // none of these knows a class written in Python
     if (left->is_constant() && !t.fold(left, &object))
       flow = Flow::kBreak;
     else
-      flow = try_method(right, left, "__r" + name + "__", &found);
+      flow = try_method(right, left, interned.reflected[plain], &found);
   }
   if (flow == Flow::kBreak || !found) return t.stop(BreakReason::k_instruction, "an operator of these objects");
   return flow;
@@ -381,10 +377,9 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
            (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
   };
   if (plain == NB_ADD && in_place && is_list(left)) {
-    Ref extend(PyUnicode_InternFromString("extend"));
     std::vector<Value*> arguments{right};
     Value* ignored = nullptr;
-    Flow flow = container_method(left, extend.get(), arguments, nullptr, &ignored);
+    Flow flow = container_method(left, interned.extend, arguments, nullptr, &ignored);
     *out = left;
     return flow;
   }
@@ -475,11 +470,9 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     return compare(operation, int_constant(static_cast<int64_t>(x->size())),
                    int_constant(static_cast<int64_t>(y->size())), out);
   }
-  static const char* const kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&
       (right->kind != ValueKind::kObject || right->type == left->type)) {
-    Ref name(PyUnicode_InternFromString(kNames[operation]));
-    Value* method = find_in_class(left->type, name.get());
+    Value* method = find_in_class(left->type, interned.compare[operation]);
     if (method != nullptr && method->kind == ValueKind::kFunction) {
       Flow flow = call_now(method, {left, right}, out);
       if (flow == Flow::kGo && (*out)->is_constant() && (*out)->object == Py_NotImplemented)
@@ -539,10 +532,9 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
     }
   }
   if (operand->kind == ValueKind::kObject && versions_.count(operand->type) != 0) {
-    Ref name(PyUnicode_InternFromString(op == Opcode::k_UNARY_NEGATIVE   ? "__neg__"
-                                        : op == Opcode::k_UNARY_POSITIVE ? "__pos__"
-                                                                         : "__invert__"));
-    Value* method = find_in_class(operand->type, name.get());
+    Value* method = find_in_class(operand->type, op == Opcode::k_UNARY_NEGATIVE   ? interned.neg
+                                                 : op == Opcode::k_UNARY_POSITIVE ? interned.pos
+                                                                                  : interned.invert);
     if (method != nullptr && method->kind == ValueKind::kFunction)
       return inline_call(method, {operand}, nullptr, ReturnRule::kPush);
   }

@@ -108,7 +108,7 @@ static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, V
     return Flow::kGo;
   }
   if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
-    Ref function(PyObject_GetAttrString(attribute, "__func__"));
+    Ref function(PyObject_GetAttr(attribute, interned.func));
     if (!function || Py_TYPE(function.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, text);
     Value* value = t.wrap_bound(function.get(), text);
     if (kind == &PyStaticMethod_Type) {
@@ -128,17 +128,15 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
   PyTypeObject* type = object->type;
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   if (!plain_getattr(type) || (object->is_real() && object->source >= 0 && t.versions_.count(type) == 0)) {
-    Ref hook(PyUnicode_InternFromString("__getattr__"));
-    Ref own(PyUnicode_InternFromString("__getattribute__"));
-    bool only_fallback = t.versions_.count(type) != 0 &&
-                         _PyType_Lookup(type, own.get()) == _PyType_Lookup(&PyBaseObject_Type, own.get());
+    bool only_fallback = t.versions_.count(type) != 0 && _PyType_Lookup(type, interned.getattribute) ==
+                                                             _PyType_Lookup(&PyBaseObject_Type, interned.getattribute);
     if (!only_fallback) return t.stop(BreakReason::k_attribute, text);
   }
   if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
   PyObject* in_class = _PyType_Lookup(type, name);
   if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) {
     if (Py_TYPE(in_class) == &PyProperty_Type) {
-      Ref getter(PyObject_GetAttrString(in_class, "fget"));
+      Ref getter(PyObject_GetAttr(in_class, interned.fget));
       if (!getter || Py_TYPE(getter.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, text);
       return t.inline_call(t.wrap_bound(getter.get(), text), {object}, nullptr, ReturnRule::kPush);
     }
@@ -169,8 +167,7 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
       *out = t.constant(reinterpret_cast<PyObject*>(type));
       return Flow::kGo;
     }
-    Ref hook(PyUnicode_InternFromString("__getattr__"));
-    Value* fallback = t.find_in_class(type, hook.get());
+    Value* fallback = t.find_in_class(type, interned.getattr);
     if (fallback != nullptr && fallback->kind == ValueKind::kFunction)
       return t.inline_call(fallback, {object, t.constant(name)}, nullptr, ReturnRule::kPush);
     return t.stop(BreakReason::k_raises, text);
@@ -183,9 +180,8 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
   PyTypeObject* meta = Py_TYPE(type);
   if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
   if (meta != &PyType_Type) {  // an Enum or an abstract class: what the class has comes before its class's __getattr__
-    Ref getattribute(PyUnicode_InternFromString("__getattribute__"));
     if (!t.ensure_version(meta) ||
-        _PyType_Lookup(meta, getattribute.get()) != _PyType_Lookup(&PyType_Type, getattribute.get()))
+        _PyType_Lookup(meta, interned.getattribute) != _PyType_Lookup(&PyType_Type, interned.getattribute))
       return t.stop(BreakReason::k_attribute, text);
   }
   PyObject* in_meta = _PyType_Lookup(meta, name);
@@ -225,7 +221,7 @@ static Flow super_attribute(Tracer& t, Value* super, PyObject* name, Value** out
     PyObject* found = base->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(base->tp_dict, name);
     if (found == nullptr) continue;
     if (Py_TYPE(found) == &PyProperty_Type) {
-      Ref getter(PyObject_GetAttrString(found, "fget"));
+      Ref getter(PyObject_GetAttr(found, interned.fget));
       if (!getter || Py_TYPE(getter.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, "super");
       return t.inline_call(t.wrap_bound(getter.get(), text_of(name)), {self}, nullptr, ReturnRule::kPush);
     }
@@ -355,7 +351,7 @@ Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
   PyObject* in_class = _PyType_Lookup(type, name);
   if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) {
     if (Py_TYPE(in_class) == &PyProperty_Type) {
-      Ref setter(PyObject_GetAttrString(in_class, "fset"));
+      Ref setter(PyObject_GetAttr(in_class, interned.fset));
       if (!setter || Py_TYPE(setter.get()) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
       return inline_call(wrap_bound(setter.get(), text), {object, value}, nullptr, ReturnRule::kDiscard);
     }
@@ -396,8 +392,7 @@ static bool is_plain_class(PyTypeObject* type) {
 
 Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names) {
   if (!is_plain_class(type) || !ensure_version(type)) return stop(BreakReason::k_call, type->tp_name);
-  Ref name(PyUnicode_InternFromString("__init__"));
-  PyObject* in_class = _PyType_Lookup(type, name.get());
+  PyObject* in_class = _PyType_Lookup(type, interned.init);
   Value* instance = make(ValueKind::kObject);
   instance->type = type;
   if (in_class == nullptr || Py_TYPE(in_class) == &PyWrapperDescr_Type) {

@@ -12,6 +12,7 @@
 
 #include "jit/bytecode.h"
 #include "jit/graph.h"
+#include "jit/names.h"
 #include "jit/tensor_calls.h"
 #include "jit/tracer.h"
 #include "jit/value.h"

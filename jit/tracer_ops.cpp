@@ -78,13 +78,13 @@ bool Tracer::truth(Value* value, bool* known, bool* answer) {
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
       if (versions_.count(value->type) == 0) return false;
-      for (const char* name : {"__bool__", "__len__"}) {
-        Ref text(PyUnicode_InternFromString(name));
-        Value* method = find_in_class(value->type, text.get());
+      for (PyObject* name : {interned.bool_, interned.len}) {
+        Value* method = find_in_class(value->type, name);
         if (method == nullptr) continue;
         Value* result = nullptr;
         if (method->kind != ValueKind::kFunction || call_now(method, {value}, &result) != Flow::kGo) return false;
-        bool is_length = name[2] == 'l';  // Python wants a bool of __bool__, and of __len__ a number that len() accepts
+        bool is_length =
+            name == interned.len;  // Python wants a bool of __bool__, and of __len__ a number that len() accepts
         if (is_length ? !is_length_answer(result) : result->kind != ValueKind::kBool && !is_bool(result)) return false;
         return truth(result, known, answer);
       }
@@ -245,8 +245,7 @@ static Value* builtins_dict(Tracer& t, TraceFrame& now) {
     if (builtins == nullptr || !PyDict_CheckExact(builtins)) return nullptr;
     return t.load_field(now.function, offsetof(PyFunctionObject, func_builtins), builtins, "builtins");
   }
-  Ref name(PyUnicode_InternFromString("__builtins__"));
-  Value* builtins = t.dict_get(now.globals, name.get());
+  Value* builtins = t.dict_get(now.globals, interned.builtins);
   if (builtins == nullptr) return nullptr;
   builtins = t.force(builtins);
   if (builtins->is_constant() && PyModule_CheckExact(builtins->object))
@@ -295,9 +294,8 @@ static Flow before_with(Tracer& t) {
   Value* manager = t.force(pop(now));
   if (manager->kind != ValueKind::kObject || (manager->is_real() && t.versions_.count(manager->type) == 0))
     return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
-  Ref enter_name(PyUnicode_InternFromString("__enter__")), exit_name(PyUnicode_InternFromString("__exit__"));
-  Value* enter = t.find_in_class(manager->type, enter_name.get());
-  Value* leave = t.find_in_class(manager->type, exit_name.get());
+  Value* enter = t.find_in_class(manager->type, interned.enter);
+  Value* leave = t.find_in_class(manager->type, interned.exit);
   if (enter == nullptr || leave == nullptr || enter->kind != ValueKind::kFunction ||
       leave->kind != ValueKind::kFunction)
     return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
@@ -565,16 +563,14 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_LIST_APPEND: {
       Value* item = pop(now);
       Value* list = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
-      Ref append(PyUnicode_InternFromString("append"));
       std::vector<Value*> arguments{item};
-      return container_method(list, append.get(), arguments, nullptr, &out);
+      return container_method(list, interned.append, arguments, nullptr, &out);
     }
     case Opcode::k_LIST_EXTEND: {
       Value* items = pop(now);
       Value* list = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
-      Ref extend(PyUnicode_InternFromString("extend"));
       std::vector<Value*> arguments{items};
-      return container_method(list, extend.get(), arguments, nullptr, &out);
+      return container_method(list, interned.extend, arguments, nullptr, &out);
     }
     case Opcode::k_MAP_ADD: {
       Value* value = pop(now);

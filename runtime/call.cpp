@@ -14,6 +14,7 @@
 #include <exception>
 
 #include "jit/bytecode.h"
+#include "jit/names.h"
 #include "runtime/binding.h"
 #include "runtime/compile.h"
 #include "runtime/control.h"
@@ -641,7 +642,7 @@ bool init_call(PyObject* module) {
   if (driver == nullptr || PyModule_AddObjectRef(module, "_driver", driver) < 0) return false;
   compiled_type = make_wrapper_type(&compiled_kind);
   if (compiled_type == nullptr || PyModule_AddType(driver, compiled_type) < 0) return false;
-  if (!init_hook() || !init_step() || !init_entries()) return false;
+  if (!make_names() || !init_hook() || !init_step() || !init_entries()) return false;
   set_capture({wants_frame, run_captured, nullptr});
   return PyModule_AddFunctions(driver, methods) == 0 && init_control(driver) && init_observe(driver);
 }
