@@ -314,6 +314,7 @@ void take_exit(NativeState* state, Segment* pinned, ExitId id, Left* left) {
     unpin(segment);
     return false;
   }
+  ++counters.segment_runs;
   take_exit(&state, segment, id, left);
   return true;
 }
@@ -381,12 +382,17 @@ bool has_tensor_ops(const CodeRecord& record) {
   return false;
 }
 
-bool wants_frame(PyCodeObject* code) {
-  // A break inside inlined callees makes all their frames at once: that must fit above the reserve.
-  if (c_stack_left() < 2 * kStackReserve) return false;
+// A break inside inlined callees makes all their frames at once: that must fit above the reserve.
+CodeRecord* record_to_capture(PyCodeObject* code) {
+  if (c_stack_left() < 2 * kStackReserve || options.disable || _Py_IsFinalizing()) return nullptr;
   CodeRecord* record = find_record(code);
   if (record == nullptr) record = record_of(code);
-  return record != nullptr && !record->skipped && !record->plain && !options.disable && !_Py_IsFinalizing();
+  return record == nullptr || record->skipped ? nullptr : record;
+}
+
+bool wants_frame(PyCodeObject* code) {
+  CodeRecord* record = record_to_capture(code);
+  return record != nullptr && !record->library && !record->plain;
 }
 
 // A callee of a call-out, or of code that was handed over.
@@ -402,6 +408,25 @@ PyObject* run_captured(void*, PyThreadState* thread, Frame* frame) {
     }
     return result;
   });
+}
+
+// Everything is captured, tensors or not, the standard library too.
+bool wants_any_frame(PyCodeObject* code) { return record_to_capture(code) != nullptr; }
+PyObject* run_any(void*, PyThreadState* thread, Frame* frame) {
+  return contained([&]() -> PyObject* {
+    Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}};
+    KN_CHECK(run.record != nullptr);
+    ++counters.captured_frames;
+    return drive(run, 0);
+  });
+}
+constexpr Capture everything = {wants_any_frame, run_any, nullptr};
+
+PyObject* capture_everything(PyObject*, PyObject* on) {
+  int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  capture_every_thread(wanted ? &everything : nullptr);
+  Py_RETURN_NONE;
 }
 
 // ---- Calls from outside --------------------------------------------------------------------------------------------
@@ -618,6 +643,9 @@ PyObject* make_compiled_method(PyObject*, PyObject* args) {
 
 PyMethodDef methods[] = {{"make_compiled", make_compiled_method, METH_VARARGS,
                           "make_compiled(function, fullgraph, dynamic): see kt.compile"},
+                         {"capture_everything", capture_everything, METH_O,
+                          "capture_everything(on): every ordinary function that this thread, or one that starts later, "
+                          "calls is compiled, the standard library too; for tests"},
                          {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

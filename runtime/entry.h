@@ -58,7 +58,8 @@ struct CodeRecord {
   PyCodeObject* code = nullptr;  // borrowed: it owns us
   std::vector<std::unique_ptr<Entry>> entries;
   std::vector<Entry*> at;      // by offset: the latest entry there
-  bool skipped = false;        // never compiled when the hook offers it: the standard library, this package
+  bool skipped = false;        // never compiled when the hook offers it: this package, what was marked so
+  bool library = false;        // likewise, but for capture_everything: the standard library
   bool plain = false;          // frames that the hook offers run plain: complete runs recorded no tensor operation
   int32_t fruitless_runs = 0;  // complete captured runs without one
   std::vector<std::vector<PyTypeObject*>> plain_types;  // argument types for which calls are only forwarded

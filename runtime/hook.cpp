@@ -1,5 +1,6 @@
 #include "runtime/hook.h"
 
+#include <atomic>
 #include <vector>
 
 #include "runtime/resume.h"
@@ -16,9 +17,11 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag);
 static PyInterpreterState* home;                    // whose frames we take
 static Evaluator below = _PyEval_EvalFrameDefault;  // who evaluates what we do not take
 static Evaluator over_us = nullptr;                 // a hook that was put over ours
-static int capturing_threads = 0;
+static std::atomic<int> capturing_threads = 0;  // a thread that captured to its end counts itself out without the lock
 static Capture default_capture = {};
+static const Capture* for_every_thread = nullptr;
 [[gnu::tls_model("initial-exec")]] static thread_local const Capture* capturing = nullptr;
+[[gnu::tls_model("initial-exec")]] static thread_local bool joined = false;  // this thread has seen for_every_thread
 
 static void add_capturing_thread() {
   if (capturing_threads++ > 0) return;
@@ -54,6 +57,28 @@ CaptureScope::CaptureScope(bool on) : before_(capturing) {
 }
 CaptureScope::CaptureScope(const Capture* capture) : before_(capturing) { switch_capture(capture); }
 CaptureScope::~CaptureScope() { switch_capture(before_); }
+
+struct CountOut {
+  bool wanted = false;
+  ~CountOut() {
+    if (wanted && std::exchange(capturing, nullptr) != nullptr) --capturing_threads;
+  }
+};
+static thread_local CountOut at_thread_end;
+
+static void join_capture() {
+  joined = true;
+  at_thread_end.wanted = true;
+  if (capturing == nullptr) switch_capture(for_every_thread);
+}
+
+void capture_every_thread(const Capture* capture) {
+  for_every_thread = capture;
+  if (capture == nullptr)
+    switch_capture(nullptr);
+  else
+    join_capture();
+}
 
 // ---- One-shot ------------------------------------------------------------------------------------------------------
 // Between arming and the frame only argument binding runs. With automatic collection held off and plain keyword names
@@ -195,6 +220,8 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
   }
   if (c_stack_left() < kStackReserve) [[unlikely]]
     return evaluate_aside(thread, frame, throwflag);
+  if (for_every_thread != nullptr && !joined && thread->interp == home) [[unlikely]]
+    join_capture();
   const Capture* capture = capturing;
   if (capture != nullptr && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) &&
       is_fresh(frame) && !is_of_generator(frame) && !is_traced(thread) && capture->wants != nullptr &&

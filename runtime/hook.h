@@ -52,4 +52,8 @@ class CaptureScope {
 };
 bool is_capturing();
 
+// Turns capture on for good in this thread and in every thread that runs Python code from now on: with this one, which
+// must live for ever. Null: threads that come later start without. For tests that judge the runtime by other programs.
+void capture_every_thread(const Capture* capture);
+
 }  // namespace kintsugi
