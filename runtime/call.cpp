@@ -8,7 +8,8 @@
 //                            ▲        └► compile_segment                ├► perform: one instruction, then go on
 //                            └───────────────────────────────────────────┤
 //                                                                       ├► continue_inside: frames of inlined callees
-//                                                                       └► raise, hand over, return: the end
+//                                                                       ├► raise: the handler's entry is the next
+//                                                                       └► return, hand over, nobody handles: the end
 #include "runtime/call.h"
 
 #include <exception>
@@ -79,14 +80,14 @@ PyObject* contained(Function&& function) {
   }
 }
 
-// Runs `then` with a real frame, and what follows it up to the end of the activation. Answers the activation's result.
+// Runs `then` with a real frame. When the frame has to be made, also what follows, up to the end of the activation.
 template <class Then>
-PyObject* with_frame(Run& run, Then&& then) {
+Onward with_frame(Run& run, Then&& then) {
+  if (run.activation.frame != nullptr) return then();
   auto follow = [&]() -> PyObject* {
     Onward onward = then();
     return onward.offset < 0 ? onward.result : drive(run, onward.offset);
   };
-  if (run.activation.frame != nullptr) return follow();
   struct Context {
     Run& run;
     decltype(follow)& rest;
@@ -98,25 +99,33 @@ PyObject* with_frame(Run& run, Then&& then) {
     return contained(rest);
   };
   ++counters.frames;
-  return call_with_placeholders(run.activation.function, run.activation.code, taken, &context);
+  return ended(call_with_placeholders(run.activation.function, run.activation.code, taken, &context));
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------------------------
 
-PyObject* end(Run& run, PyObject* result) {
-  return run.activation.frame == nullptr ? result : finish(run.activation, result);
+Onward end(Run& run, PyObject* result) {
+  return ended(run.activation.frame == nullptr ? result : finish(run.activation, result));
 }
 
 // The default evaluator runs the rest.
-PyObject* rest(Run& run, int offset, const char* reason) {
+Onward rest(Run& run, int offset, const char* reason) {
   ++counters.hand_overs;
   count_reason("hand_over", std::string(reason) + " at " + place_text(run.activation.code, offset));
   return with_frame(run, [&] { return ended(hand_over(run.activation, offset)); });
 }
 
-// The pending exception belongs to the instruction at `offset`.
-PyObject* raise(Run& run, int offset) {
-  if (bytecode_of(run.activation.code).handler_at(offset) != nullptr) {
+// How a pending exception is delivered.
+enum class Raise {
+  kHere,   // at an instruction
+  kAgain,  // by an instruction that adds nothing to its traceback
+  kPlain,  // at an instruction, by the default evaluator, which runs the handlers: something of ours has failed
+};
+
+// The pending exception belongs to the instruction at `offset`. Its handler is an entry like others.
+Onward raise(Run& run, int offset, Raise how = Raise::kHere) {
+  bool plain = how == Raise::kPlain || (how == Raise::kHere && is_traced(run.thread()));
+  if (plain && bytecode_of(run.activation.code).handler_at(opcode_unit(run.activation.code, offset)) != nullptr) {
     ++counters.hand_overs;
     count_reason("hand_over",
                  std::string(row(BreakReason::k_raises).type) + " at " + place_text(run.activation.code, offset));
@@ -124,21 +133,25 @@ PyObject* raise(Run& run, int offset) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   bool delivered = false;
-  PyObject* result = with_frame(run, [&] {
+  Onward onward = with_frame(run, [&] {
     delivered = true;
     PyErr_Restore(type, value, traceback);
-    return ended(raise_at(run.activation, offset));
+    if (plain) return ended(raise_at(run.activation, offset));
+    int handler = unwind(run.activation, offset, how == Raise::kAgain);
+    if (handler < 0) return end(run, nullptr);
+    if (is_traced(run.thread())) return rest(run, handler, "a tracer or profiler is on");
+    return go_on(handler);
   });
   if (!delivered) {  // no frame could be made: that is the error now
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
   }
-  return result;
+  return onward;
 }
 
 // No segment can be had at this entry: the rest runs plain. Counted where it was decided.
-PyObject* run_plain(Run& run, int offset) {
+Onward run_plain(Run& run, int offset) {
   return with_frame(run, [&] { return ended(hand_over(run.activation, offset)); });
 }
 
@@ -151,26 +164,27 @@ Onward perform(Run& run, int offset) {
   switch (done.outcome) {
     case Outcome::kNext:
     case Outcome::kJump:
-      if (is_traced(run.thread())) return ended(rest(run, done.offset, "a tracer or profiler is on"));
+      if (is_traced(run.thread())) return rest(run, done.offset, "a tracer or profiler is on");
       return go_on(done.offset);
-    case Outcome::kReturn: return ended(end(run, done.value));
-    case Outcome::kRaised: return ended(raise(run, done.offset));
+    case Outcome::kReturn: return end(run, done.value);
+    case Outcome::kRaised: return raise(run, done.offset);
+    case Outcome::kReraised: return raise(run, done.offset, Raise::kAgain);
     case Outcome::kCannot: break;
   }
   --counters.call_outs;
-  return ended(rest(run, offset, "an instruction that only the evaluator can run"));
+  return rest(run, offset, "an instruction that only the evaluator can run");
 }
 
 // What the evaluator looks at on its way back to a loop's head.
 Onward pass_back_edge(Run& run, int offset) {
-  if (is_traced(run.thread())) return ended(rest(run, offset, "a tracer or profiler is on"));
+  if (is_traced(run.thread())) return rest(run, offset, "a tracer or profiler is on");
   if (!is_interrupted(run.thread())) return go_on(offset);
-  return ended(with_frame(run, [&] {
+  return with_frame(run, [&] {
     set_position(run.activation, opcode_unit(run.activation.code, offset));
-    if (serve_interrupts(run.thread()) < 0) return ended(raise(run, offset));
-    if (is_traced(run.thread())) return ended(rest(run, offset, "a tracer or profiler is on"));
+    if (serve_interrupts(run.thread()) < 0) return raise(run, offset);
+    if (is_traced(run.thread())) return rest(run, offset, "a tracer or profiler is on");
     return go_on(offset);
-  }));
+  });
 }
 
 // What the result of a continued callee becomes for its caller. Takes the result.
@@ -210,6 +224,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
     return contained([&, index = index]() -> PyObject* {
       Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy};
       if (inner.record == nullptr) return nullptr;
+      HandledKept handled(thread);
       Onward onward = leave_frame(inner, left, index);
       return onward.offset < 0 ? onward.result : drive(inner, onward.offset);
     });
@@ -220,11 +235,11 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   ++counters.frames;
   PyObject* result = call_with_placeholders(reinterpret_cast<PyFunctionObject*>(function.get()),
                                             reinterpret_cast<PyCodeObject*>(code.get()), taken, &context);
-  if (result == nullptr || !apply_rule(caller, rule, result)) return ended(raise(run, offset));
+  if (result == nullptr || !apply_rule(caller, rule, result)) return raise(run, offset);
   const Bytecode& bytecode = bytecode_of(caller.code);
   int next = bytecode.at(offset).next;
   for (int unit = opcode_unit(caller.code, offset); next <= unit;) next = bytecode.at(next).next;
-  if (is_traced(run.thread())) return ended(rest(run, next, "a tracer or profiler is on"));
+  if (is_traced(run.thread())) return rest(run, next, "a tracer or profiler is on");
   return go_on(next);
 }
 
@@ -238,13 +253,10 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
   if (!left.built) {  // out of memory, most likely; nothing was written
     if (index == 0) leaving.restore_error();
     left.release();
-    return ended(raise(run, offset));
+    return raise(run, offset, Raise::kPlain);
   }
   leaving.write_slots(index, activation);
-  if (index + 1 < leaving.frame_count()) {
-    if (activation.frame != nullptr) return continue_inside(run, left, index);
-    return ended(with_frame(run, [&] { return continue_inside(run, left, index); }));
-  }
+  if (index + 1 < leaving.frame_count()) return with_frame(run, [&] { return continue_inside(run, left, index); });
   ExitKind kind = leaving.exit()->kind;
   const Entry* entry = left.segment->entry;
   // A check that failed at the entry's own instruction would lead back here for ever: that instruction is performed
@@ -269,13 +281,13 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
     case ExitKind::kStep:
       if (activation.frame != nullptr || !needs_frame(activation.code, offset, activation.slots, activation.depth))
         return perform(run, offset);
-      return ended(with_frame(run, [&] { return perform(run, offset); }));
-    case ExitKind::kRaise: return ended(raise(run, offset));
-    case ExitKind::kHandOver: return ended(rest(run, offset, reason));
+      return with_frame(run, [&] { return perform(run, offset); });
+    case ExitKind::kRaise: return raise(run, offset);
+    case ExitKind::kHandOver: return rest(run, offset, reason);
     case ExitKind::kReturn: break;
   }
   PyErr_SetString(PyExc_SystemError, "kintsugi: an exit of an unknown kind");
-  return ended(end(run, nullptr));
+  return end(run, nullptr);
 }
 
 Onward leave(Run& run, Left& left) {
@@ -284,7 +296,7 @@ Onward leave(Run& run, Left& left) {
   if (result == nullptr) left.leaving.restore_error();
   left.release();
   if (run.activation.frame == nullptr) ++counters.frameless_calls;
-  return ended(end(run, result));
+  return end(run, result);
 }
 
 // ---- Look-up -------------------------------------------------------------------------------------------------------
@@ -358,14 +370,16 @@ PyObject* drive(Run& run, int offset) {
   for (;;) {
     Activation& activation = run.activation;
     Entry* entry = entry_at(*run.record, offset, activation.stack(), activation.depth, run.policy);
-    if (entry == nullptr) return rest(run, offset, "the value stack is too deep");
-    Left left;
-    switch (look_up(run, *entry, &left)) {
-      case Found::kLeft: break;
-      case Found::kNone: return run_plain(run, offset);
-      case Found::kRaised: return end(run, nullptr);
-    }
-    Onward onward = leave(run, left);
+    auto go = [&] {
+      if (entry == nullptr) return rest(run, offset, "the value stack is too deep");
+      Left left;
+      switch (look_up(run, *entry, &left)) {
+        case Found::kLeft: return leave(run, left);
+        case Found::kNone: return run_plain(run, offset);
+        default: return raise(run, offset, Raise::kPlain);
+      }
+    };
+    Onward onward = go();
     if (onward.offset < 0) return onward.result;
     offset = onward.offset;
   }
@@ -400,6 +414,7 @@ PyObject* run_captured(void*, PyThreadState* thread, Frame* frame) {
   return contained([&]() -> PyObject* {
     Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}};
     KN_CHECK(run.record != nullptr);
+    HandledKept handled(thread);
     ++counters.captured_frames;
     PyObject* result = drive(run, 0);
     if (!options.stressed() && ++run.record->fruitless_runs >= kFruitlessRuns) {
@@ -509,6 +524,7 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
   run.record = self->record;
   run.policy = self->policy;
   std::fill_n(run.activation.slots, count, nullptr);
+  HandledKept handled(run.activation.thread);
   return contained([&]() -> PyObject* {
     Onward onward = begin(run);
     PyObject* result = onward.offset < 0 ? onward.result : drive(run, onward.offset);
@@ -537,7 +553,7 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
     if (!binds) return ended(nullptr);
     if (!options.no_frameless) return go_on(0);
     ++counters.early_frames;
-    return ended(with_frame(run, [] { return go_on(0); }));
+    return with_frame(run, [] { return go_on(0); });
   });
   if (!binds && !PyErr_Occurred()) return forward(self, args, nargsf, kwnames);  // which raises Python's own TypeError
   if (kwnames == nullptr) mark_if_plain(self, args, count, segments_before);

@@ -73,6 +73,9 @@ inline void enter_again(PyThreadState* thread) {
   --thread->recursion_remaining;
 }  // what leave_call has just given back
 
+// What sys.exc_info() tells of the running handler: an exception, None or null. Owned by the thread.
+inline PyObject*& handled_exception(PyThreadState* thread) { return thread->exc_info->exc_value; }
+
 // Automatic garbage collection: it runs finalisers, so any Python code, wherever an object is made. Answers what it
 // was.
 inline bool set_collector(PyThreadState* thread, bool on) {
@@ -148,6 +151,9 @@ inline Frame* caller_of(const Frame* frame) { return frame->previous; }
 inline void set_caller(Frame* frame, Frame* caller) { frame->previous = caller; }
 inline bool is_fresh(const Frame* frame) { return frame->prev_instr == _PyCode_CODE(frame->f_code) - 1; }
 inline bool is_of_generator(const Frame* frame) { return frame->owner != FRAME_OWNED_BY_THREAD; }
+
+inline int position_of(const Frame* frame) { return _PyInterpreterFrame_LASTI(frame); }  // in units; see set_running
+inline bool is_incomplete(const Frame* frame) { return _PyFrame_IsIncomplete(const_cast<Frame*>(frame)); }
 
 // `count` includes the locals: what CPython drops when the frame dies, and the evaluator's stack when it begins.
 inline void set_value_count(Frame* frame, int count) { frame->stacktop = count; }

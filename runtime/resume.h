@@ -23,6 +23,24 @@ auto calling_python(Call&& call) {
   }
 }
 
+// A frame leaves the handled exception as it found it. Handlers see to that themselves; this, for ends in the middle.
+class HandledKept {
+ public:
+  explicit HandledKept(PyThreadState* thread) : thread_(thread), before_(Py_XNewRef(handled_exception(thread))) {}
+  ~HandledKept() {
+    PyObject* now = handled_exception(thread_);
+    if (now != before_) [[unlikely]]
+      std::swap(handled_exception(thread_), before_);
+    Py_XDECREF(before_);
+  }
+  HandledKept(const HandledKept&) = delete;
+  HandledKept& operator=(const HandledKept&) = delete;
+
+ private:
+  PyThreadState* thread_;
+  PyObject* before_;
+};
+
 // One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null
 // for unbound locals and for the NULL that calls leave on the stack; words above `depth` are garbage. There is room for
 // co_nlocalsplus + co_stacksize words.
@@ -67,6 +85,11 @@ PyObject* hand_over(Activation& activation, int offset);
 // The pending exception is delivered at the instruction at `offset`: the function's own handlers, `with` and `finally`
 // run, the traceback gets its entry, and the evaluator runs the rest.
 PyObject* raise_at(Activation& activation, int offset);
+// What the evaluator does for the exception that is pending: a traceback entry for the instruction at `offset`, unless
+// it is raised `again` by that instruction (the frame's position is whatever it set then); the stack falls to the
+// handler's depth and gets what the handler expects. Answers the handler's offset. Negative: there is none, the stack
+// is empty and the exception still pending. Tells no tracer: not for a thread that is traced.
+int unwind(Activation& activation, int offset, bool again);
 // The function is done: `result` is its value, or null with an exception that has its traceback already (passed
 // through). The value stack is dropped; CPython drops the locals.
 PyObject* finish(Activation& activation, PyObject* result);
