@@ -1,7 +1,7 @@
 // The bodies of element-wise ops that are more than an operator: what the expressions of ops.def call. Each is written
-// once, for a scalar and for a vector (lanes.h), without calls, tables in memory, FMA or reassociation, so that the
-// reference, both stencil sets and every tail give the same bits. A branch is taken only to skip work whose result no
-// lane would select. Bounds of error: the rows of ops.def; measured by tests/unit/math_test.cpp.
+// once, for a scalar and for a vector (lanes.h), without calls, FMA or reassociation, so that the reference, all
+// stencil sets and every tail give the same bits. A branch is taken only to skip work whose result no lane would
+// select. Bounds of error: the rows of ops.def; measured by tests/unit/math_test.cpp.
 #pragma once
 #include "kernels/stencils/lanes.h"
 #include "kernels/stencils/reduction.h"
@@ -311,29 +311,61 @@ KN_BODY V atan2_body(const V& y, const V& x) {
   }
 }
 
-// A polynomial near zero, else 1 - 2 / (e^(2x) + 1).
+// Of single precision: a polynomial in the distance from a centre, for each half of a power of two from 1/4 to 8 and
+// the parts below and above. The centres are numbers whose tanh is nearly a float; from kTanhEnd on the result rounds
+// to one.
+inline constexpr float kTanhCentre[16] = {
+    0x1.3ff6bcp1f,  0x1.c01338p1f,  0x1.3ffc3cp2f,  0x1.bfe31ep2f, 0x1.11b8dap3f, 0, 0, 0, 0, 0, 0x1.400624p-2f,
+    0x1.c0023cp-2f, 0x1.400dfap-1f, 0x1.c0129cp-1f, 0x1.3fed1ep0f, 0x1.bff09ap0f};
+inline constexpr float kTanhCoefficients[7][16] = {
+    {0x1.f92486p-1f, 0x1.ff1174p-1f, 0x1.fff418p-1f, 0x1.ffffc8p-1f, 0x1.fffffep-1f, 0, 0, 0, 0, 0, 0x1.35ff1ep-2f,
+     0x1.a5747ap-2f, 0x1.1bfe2cp-1f, 0x1.686fb4p-1f, 0x1.b247a4p-1f, 0x1.e1f878p-1f},
+    {0x1.b3ee86p-6f, 0x1.dcab22p-9f, 0x1.7d83d4p-13f, 0x1.c0a1c8p-19f, 0x1.3f57acp-23f, 0, 0, 0, 0, 0x1p0f,
+     0x1.d113c4p-1f, 0x1.a944f6p-1f, 0x1.627a08p-1f, 0x1.0242d2p-1f, 0x1.1f48fcp-2f, 0x1.d26162p-4f},
+    {-0x1.ae169ep-6f, -0x1.dbcc5ep-9f, -0x1.7d59a6p-13f, -0x1.c07544p-19f, -0x1.3f57b6p-23f, 0, 0, 0, 0,
+     -0x1.268e4ap-20f, -0x1.19962ep-2f, -0x1.5e0ff4p-2f, -0x1.893cd6p-2f, -0x1.6b9eaap-2f, -0x1.e75a3p-3f,
+     -0x1.b706ccp-4f},
+    {0x1.16f75ap-6f, 0x1.3bbf5p-9f, 0x1.f2ed4p-14f, 0x1.256198p-19f, 0x1.a91fc4p-24f, 0, 0, 0, 0, -0x1.5544c8p-2f,
+     -0x1.c19634p-3f, -0x1.16db7ap-3f, -0x1.2359dp-6f, 0x1.4f3bcap-4f, 0x1.bbc34p-4f, 0x1.01d82p-4f},
+    {-0x1.07f938p-7f, -0x1.397f92p-10f, -0x1.f3e43cp-15f, -0x1.26313ep-20f, -0x1.a90bd4p-25f, 0, 0, 0, 0,
+     -0x1.365098p-10f, 0x1.43ee86p-3f, 0x1.5c2c5cp-3f, 0x1.1a553cp-3f, 0x1.f1b9e8p-5f, -0x1.9b79cap-7f,
+     -0x1.817fb4p-6f},
+    {0x1.7a8a1ap-9f, 0x1.00be8p-11f, 0x1.dd2616p-16f, 0x1.192abap-21f, 0x1.65fe58p-26f, 0, 0, 0, 0, 0x1.250978p-3f,
+     0x1.5f28c8p-5f, -0x1.e17a64p-8f, -0x1.bb8f0ep-5f, -0x1.e16d0ap-5f, -0x1.430542p-6f, 0x1.c82e76p-9f},
+    {-0x1.6d0f34p-11f, -0x1.4aac6ep-13f, -0x1.3abaa6p-17f, -0x1.729f94p-23f, -0x1.df914p-28f, 0, 0, 0, 0,
+     -0x1.2eeb32p-5f, -0x1.4e7d9cp-4f, -0x1.062206p-4f, -0x1.82a3eep-6f, 0x1.a2967p-7f, 0x1.eedadep-7f,
+     0x1.138c56p-9f}};
+inline constexpr float kTanhEnd = 9.1f;
+
+// Of double precision: a polynomial near zero, else 1 - 2 / (e^(2x) + 1).
 template <typename V>
 KN_BODY V tanh_body(const V& a) {
-  using E = ElementOf<V>;
-  constexpr bool kSingle = kIsSingle<V>;
-  constexpr E one_from = kSingle ? 10 : 22;  // from here on the result rounds to one
   const V size = magnitude(a);
-  const V x = select<V>(size > one_from, splat<V>(one_from), size);
-  IntOf<V> n;
-  const V fraction = exp_reduced<V>(x + x, &n);
-  const V scale = power_of_two<V>(n);
-  const V far = 1 - 2 / (scale * fraction + (scale + 1));
-  const V z = x * x;
-  V p;
-  if constexpr (kSingle) {
-    p = polynomial(z, -0x1.555554p-2, 0x1.111042p-3, -0x1.b9d7aep-5, 0x1.622538p-6, -0x1.03f99ap-7, 0x1.f4908ap-10);
+  if constexpr (kIsSingle<V>) {
+    const V x = select<V>(size > kTanhEnd, splat<V>(kTanhEnd), size);
+    constexpr int32_t kLowest = 0x3e400000;  // the half below 1/4
+    const IntOf<V> half = bits<IntOf<V>>(x);
+    const IntOf<V> part = select<IntOf<V>>(half > kLowest, half, splat<IntOf<V>>(kLowest)) >> 22;
+    const V t = x - look_up<V>(kTanhCentre, part);
+    V sum = look_up<V>(kTanhCoefficients[6], part);
+#pragma GCC unroll 6
+    for (int i = 5; i >= 0; --i) sum = sum * t + look_up<V>(kTanhCoefficients[i], part);
+    return with_sign(sum, a);
   } else {
-    p = polynomial(z, -0x1.5555555555555p-2, 0x1.11111111110a8p-3, -0x1.ba1ba1ba0f126p-5, 0x1.664f487e0a749p-6,
+    constexpr double kOneFrom = 22;  // from here on the result rounds to one
+    const V x = select<V>(size > kOneFrom, splat<V>(kOneFrom), size);
+    IntOf<V> n;
+    const V fraction = exp_reduced<V>(x + x, &n);
+    const V scale = power_of_two<V>(n);
+    const V far = 1 - 2 / (scale * fraction + (scale + 1));
+    const V z = x * x;
+    const V p =
+        polynomial(z, -0x1.5555555555555p-2, 0x1.11111111110a8p-3, -0x1.ba1ba1ba0f126p-5, 0x1.664f487e0a749p-6,
                    -0x1.226e3473dce5cp-7, 0x1.d6d39ae3905e2p-9, -0x1.7d9f6f23e8682p-10, 0x1.3526e9ed54da1p-11,
                    -0x1.f243823c8c981p-13, 0x1.8445870f6fe41p-14, -0x1.05bbdae896297p-15, 0x1.b33642a122cddp-18);
+    const V near = x + x * z * p;
+    return with_sign(select<V>(x < 0.625, near, far), a);
   }
-  const V near = x + x * z * p;
-  return with_sign(select<V>(x < E(kSingle ? 0.75 : 0.625), near, far), a);
 }
 
 // ---- Random numbers: Philox 4x32-10, a function of (seed, draw, index of the element).

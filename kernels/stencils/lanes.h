@@ -83,12 +83,7 @@ KN_BODY WithElement<V, E> to(const V& from) {
 
 template <typename V>
 KN_BODY V select(MaskOf<V> mask, const V& a, const V& b) {
-  if constexpr (kIsScalar<V>) {
-    return mask ? a : b;
-  } else {
-    using I = IntOf<V>;
-    return bits<V>((mask & bits<I>(a)) | (~mask & bits<I>(b)));
-  }
+  return mask ? a : b;
 }
 
 template <typename M>
@@ -172,6 +167,48 @@ KN_BODY V square_root(const V& x) {
       }
       __builtin_memcpy(&result, pieces, sizeof x);
     }
+    return result;
+#endif
+  }
+}
+
+// table[index % 16] in each lane, of floats.
+template <typename V>
+KN_BODY V look_up(const float (&table)[16], const IntOf<V>& index) {
+  static_assert(kIsSingle<V>);
+  if constexpr (kIsScalar<V>) {
+    return table[index & 15];
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) % 64 == 0) {
+      __m512 entries, pieces[sizeof(V) / 64];
+      __m512i indices[sizeof(V) / 64];
+      __builtin_memcpy(&entries, table, sizeof entries);
+      __builtin_memcpy(indices, &index, sizeof index);
+      for (size_t i = 0; i < sizeof(V) / 64; ++i) pieces[i] = _mm512_permutexvar_ps(indices[i], entries);
+      return bits<V>(pieces);
+    }
+#elif defined(__AVX2__)
+    if constexpr (sizeof(V) % 32 == 0) {
+      __m256 low, high, pieces[sizeof(V) / 32];
+      __m256i indices[sizeof(V) / 32];
+      __builtin_memcpy(&low, table, sizeof low);
+      __builtin_memcpy(&high, table + 8, sizeof high);
+      __builtin_memcpy(indices, &index, sizeof index);
+      for (size_t i = 0; i < sizeof(V) / 32; ++i) {
+        const __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(indices[i], 28));
+        pieces[i] = _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, indices[i]),
+                                     _mm256_permutevar8x32_ps(high, indices[i]), is_high);
+      }
+      return bits<V>(pieces);
+    }
+#endif
+#if defined(__x86_64__)
+    const float* entries;  // in the kernel's own copy of the table, which lies before its code
+    asm("lea %1, %0" : "=r"(entries) : "m"(table));
+    V result;
+#pragma unroll
+    for (int lane = 0; lane < kLanesOf<V>; ++lane) result[lane] = entries[index[lane] & 15];
     return result;
 #endif
   }
