@@ -188,6 +188,7 @@ bool Checker::check(int number) {
       return load_word(guard, bits);
     }
     case GuardKind::k_tuple_length: return PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) == guard.imm;
+    case GuardKind::k_tuple_size: return PyTuple_Check(a) && PyTuple_GET_SIZE(a) == guard.imm;
     case GuardKind::k_list_length: return PyList_CheckExact(a) && PyList_GET_SIZE(a) == guard.imm;
     case GuardKind::k_list_size:
       return PyList_CheckExact(a) && load_word(guard, static_cast<uint64_t>(PyList_GET_SIZE(a)));
@@ -201,6 +202,7 @@ bool Checker::check(int number) {
       note_version(cache, GuardCache::Form::kDict, version_of_dict(a), /*dict_offset=*/0);
       return true;
     case GuardKind::k_instance_lacks: return lacks_attribute(a, guard, cache);
+    case GuardKind::k_null_field: return *reinterpret_cast<void* const*>(fields + guard.imm) == nullptr;
     case GuardKind::k_cell_empty: return PyCell_Check(a) && PyCell_GET(a) == nullptr;
     case GuardKind::k_tensor_layout:
     case GuardKind::k_tensor_class: return check_tensor(guard);
@@ -393,6 +395,7 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_int_value: return "an int of 64 bits";
     case GuardKind::k_float_value: return "a float";
     case GuardKind::k_tuple_length: return "a tuple of " + number + " items";
+    case GuardKind::k_tuple_size: return "a tuple of " + number + " items";
     case GuardKind::k_list_length: return "a list of " + number + " items";
     case GuardKind::k_list_size: return "a list";
     case GuardKind::k_dict_length: return "a dict of " + number + " items";

@@ -161,6 +161,14 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.jump_if(Condition::kNotEqual, miss());
       break;
     }
+    case GuardKind::k_tuple_size:
+      e_.compare(at(hold(guard.a), facts.size_offset), guard.imm);
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    case GuardKind::k_null_field:
+      e_.compare(at(hold(guard.a), static_cast<int>(imm)), int64_t{0});
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
     case GuardKind::k_list_size: {
       Reg a = hold(guard.a);
       type_must_be(a, facts.list_type, miss());

@@ -16,25 +16,6 @@ namespace {
 using Arguments_ = std::vector<Value*>;
 using Model = Flow (*)(Tracer&, Arguments_&, Value**);
 
-PyTypeObject* type_of(Value* value) {
-  switch (value->kind) {
-    case ValueKind::kConstant: return Py_TYPE(value->object);
-    case ValueKind::kInt: return &PyLong_Type;
-    case ValueKind::kFloat: return &PyFloat_Type;
-    case ValueKind::kBool: return &PyBool_Type;
-    case ValueKind::kTensor: return &TensorType;
-    case ValueKind::kTuple: return value->type != nullptr ? value->type : &PyTuple_Type;
-    case ValueKind::kList: return &PyList_Type;
-    case ValueKind::kDict: return &PyDict_Type;
-    case ValueKind::kSlice: return &PySlice_Type;
-    case ValueKind::kRange: return &PyRange_Type;
-    case ValueKind::kFunction: return &PyFunction_Type;
-    case ValueKind::kMethod: return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
-    case ValueKind::kObject: return value->type;
-    default: return nullptr;
-  }
-}
-
 bool is_int(Value* v) {
   return v->kind == ValueKind::kInt || (v->is_constant() && (PyLong_CheckExact(v->object) || PyBool_Check(v->object)));
 }

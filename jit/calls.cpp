@@ -124,47 +124,39 @@ Flow Tracer::return_value(Value* value) {
     return Flow::kEnd;
   }
   ReturnRule rule = frame().rule;
-  bool answers_now = frame().answers_now;
   if (rule == ReturnRule::kInit) {
     Value* result = force(value);
     if (!result->is_constant() || result->object != Py_None)
       return stop(BreakReason::k_raises, "__init__ returns a value");
   }
   frames_.pop_back();
-  if (answers_now)
-    returned_ = force(value);
-  else if (rule == ReturnRule::kPush)
-    frame().stack.push_back(value);
+  if (rule == ReturnRule::kPush) frame().stack.push_back(value);
   return Flow::kGo;
 }
 
 // Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole
 // instruction the break, so nothing may have been changed on the way (record() and changing() see to it).
-Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out) {
-  callable = force(callable);
-  if (callable->kind == ValueKind::kMethod) {
-    arguments.insert(arguments.begin(), callable->items[1]);
-    callable = force(callable->items[0]);
-  }
-  if (callable->kind != ValueKind::kFunction) {
-    bool handled = false;
-    Flow flow = call_builtin(callable, arguments, nullptr, out, &handled);
-    if (flow == Flow::kGo && (!handled || *out == nullptr)) return stop(BreakReason::k_call, "a callback");
-    return flow;
-  }
+Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out) {
   if (call_now_depth_++ == 0) {
     call_now_frames_ = static_cast<int>(frames_.size());
     call_now_serial_ = static_cast<int32_t>(arena_.size());
   }
-  size_t floor = frames_.size();
-  Flow flow = inline_call(callable, std::move(arguments), nullptr, ReturnRule::kPush);
-  if (flow == Flow::kGo) {
-    frame().answers_now = true;
-    flow = run_loop(floor);
-    *out = returned_;
-  }
+  size_t floor = frames_.size(), depth = frame().stack.size();
+  *out = nullptr;
+  Flow flow = operation(out);
+  if (flow == Flow::kGo && frames_.size() > floor) flow = run_loop(floor);
   --call_now_depth_;
-  return flow;
+  if (flow != Flow::kGo) return flow;
+  if (frame().stack.size() > depth) {
+    *out = frame().stack.back();
+    frame().stack.pop_back();
+  }
+  if (*out != nullptr) *out = force(*out);
+  return Flow::kGo;
+}
+
+Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names) {
+  return at_once([&](Value**) { return call(callable, std::move(arguments), names); }, out);
 }
 
 Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {

@@ -13,18 +13,35 @@ static std::string text_of(PyObject* name) {
   return text != nullptr ? text : "?";
 }
 
+PyTypeObject* type_of(const Value* value) {
+  switch (value->kind) {
+    case ValueKind::kConstant: return Py_TYPE(value->object);
+    case ValueKind::kInt: return &PyLong_Type;
+    case ValueKind::kFloat: return &PyFloat_Type;
+    case ValueKind::kBool: return &PyBool_Type;
+    case ValueKind::kTensor: return &TensorType;
+    case ValueKind::kTuple: return value->type != nullptr ? value->type : &PyTuple_Type;
+    case ValueKind::kList: return &PyList_Type;
+    case ValueKind::kDict: return &PyDict_Type;
+    case ValueKind::kSlice: return &PySlice_Type;
+    case ValueKind::kRange: return &PyRange_Type;
+    case ValueKind::kFunction: return &PyFunction_Type;
+    case ValueKind::kMethod: return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
+    case ValueKind::kSuper: return &PySuper_Type;
+    case ValueKind::kObject: return value->type;
+    default: return nullptr;
+  }
+}
+
 // Static types do not change; of others the version tag is guarded once.
 bool Tracer::ensure_version(PyTypeObject* type) {
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return true;
   if (versions_.count(type) != 0) return true;
   uint32_t version = type_version(type);
   if (version == 0) return false;
-  int32_t from = source(std::string("class ") + type->tp_name);
+  ValueId id = bound_id(reinterpret_cast<PyObject*>(type));
   ConstantId constant = constant_id(reinterpret_cast<PyObject*>(type), Hold::kWeak);
-  Guard& load = guard(GuardKind::k_bound, from);
-  load.constant = constant;
-  ValueId id = load.dst = new_value();
-  Guard& check = guard(GuardKind::k_class_version, from);
+  Guard& check = guard(GuardKind::k_class_version, source(std::string("class ") + type->tp_name));
   check.a = id;
   check.constant = constant;
   check.imm = version;

@@ -78,7 +78,7 @@ enum class RecipeKind : uint8_t {
   kFunction,          // constant: code; parts: globals, defaults|null, kwdefaults|null, closure|null, annotations|null,
                       // qualname
   kBoundMethod,       // parts: function, self
-  kInstance,          // constant: class; parts: attribute name, value, ...; made by object.__new__, no __init__
+  kInstance,          // parts: class, then attribute name, value, ...; made by object.__new__, no __init__
   kRange,             // parts: start, stop, step
   kRangeIterator,     // parts: current, stop, step
   kSequenceIterator,  // parts: sequence, index (list or tuple iterator at a position)

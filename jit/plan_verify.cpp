@@ -221,8 +221,7 @@ void Verifier::recipe(RecipeId id) {
     case RecipeKind::kBoxFloat:
     case RecipeKind::kBoxBool: use(recipe.value); break;
     case RecipeKind::kConstant:
-    case RecipeKind::kFunction:
-    case RecipeKind::kInstance: constant(recipe.constant); break;
+    case RecipeKind::kFunction: constant(recipe.constant); break;
     default: break;
   }
   for (RecipeId part : recipe.parts) {

@@ -125,11 +125,28 @@ static bool is_atom(PyObject* object) {
       type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
       type == &PySlice_Type)
     return true;
+  if (type == &PyCFunction_Type) {  // others are bound to an object of the program's
+    PyObject* self = PyCFunction_GET_SELF(object);
+    return self == nullptr || PyModule_CheckExact(self) || (PyType_Check(self) && is_atom(self));
+  }
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type)
+    return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));
   // Constants of code objects, and shapes: atoms all through.
   if (PyTuple_Check(object) || type == &PyFrozenSet_Type) return true;
   if (PyType_Check(object)) return !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
-  return type == &PyCFunction_Type || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
-         !PyType_IS_GC(type);
+  return !PyType_IS_GC(type);
+}
+
+// A constant that a segment holds weakly, as a value: a guard loads it once.
+ValueId Tracer::bound_id(PyObject* object) {
+  auto [place, fresh] = checked_.try_emplace(object, kNoValue);
+  if (!fresh) return place->second;
+  std::string text = PyType_Check(object) ? std::string("class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name
+                                          : std::string("a ") + Py_TYPE(object)->tp_name;
+  ConstantId constant = constant_id(object, Hold::kWeak);
+  Guard& load = guard(GuardKind::k_bound, source(text));
+  load.constant = constant;
+  return place->second = load.dst = new_value();
 }
 
 // A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
@@ -199,13 +216,13 @@ RecipeId Tracer::recipe_of(Value* value) {
     switch (value->kind) {
       case ValueKind::kNull: break;
       case ValueKind::kConstant:
-        if (auto checked = checked_.find(value->object); checked != checked_.end() && !is_atom(value->object)) {
+        if (!is_atom(value->object)) {
           // As it was loaded: the program may drop the last reference to it before it is handed on (see k_hold).
-          recipe = {RecipeKind::kValue, checked->second, kNoConstant, {}};
+          recipe = {RecipeKind::kValue, bound_id(value->object), kNoConstant, {}};
           break;
         }
         recipe.kind = RecipeKind::kConstant;
-        recipe.constant = constant_id(value->object, is_atom(value->object) ? Hold::kStrong : Hold::kWeak);
+        recipe.constant = constant_id(value->object, Hold::kStrong);
         break;
       case ValueKind::kTuple:
         recipe.kind = RecipeKind::kTuple;
@@ -254,7 +271,7 @@ RecipeId Tracer::recipe_of(Value* value) {
         break;
       case ValueKind::kObject:
         recipe.kind = RecipeKind::kInstance;
-        recipe.constant = constant_id(reinterpret_cast<PyObject*>(value->type), Hold::kWeak);
+        constant_part(reinterpret_cast<PyObject*>(value->type));
         for (auto& [key, item] : value->entries) {
           if (item == nullptr) continue;
           constant_part(key);

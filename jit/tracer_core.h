@@ -3,6 +3,7 @@
 // classes), containers.cpp, numbers.cpp, tensors.cpp, calls.cpp, builtins.cpp. Nobody else includes it.
 #pragma once
 #include <deque>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -34,7 +35,6 @@ struct TraceFrame {
   std::map<int32_t, int> loop_turns;    // header offset -> back edges taken since the loop was entered
   int turns_done = 0;                   // back edges of inner loops that have ended
   bool root = false;
-  bool answers_now = false;  // its result goes to call_now, not to the caller's stack
 };
 
 // What an instruction's handler answers.
@@ -58,6 +58,7 @@ class Tracer {
   Value* null() { return null_; }
   ValueId new_value() { return plan().value_count++; }
   ConstantId constant_id(PyObject* object, Hold hold);
+  ValueId bound_id(PyObject* object);
   ConstantId string_constant(const std::string& text);
   ConstantId number_constant(const Constant& number);  // kInt or kFloat, by value
   ConstantId layout_constant(Layout* layout);
@@ -150,8 +151,10 @@ class Tracer {
   bool bind(Value* function, const std::vector<Value*>& arguments, PyObject* names, std::vector<Value*>* locals);
   Flow return_value(Value* value);
   void complete_function(Value* function);  // real functions: code, globals, defaults, closure become known
-  // Runs a function to its end inside the present instruction and answers its result (callbacks of builtins).
-  Flow call_now(Value* callable, std::vector<Value*> arguments, Value** out);
+  // Calls to the end inside the present instruction and answers the result (callbacks of builtins, operators).
+  Flow call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names = nullptr);
+  // The same of anything that answers in *out, on the stack, or by a frame that it pushes.
+  Flow at_once(const std::function<Flow(Value**)>& operation, Value** out);
 
   // ---- builtins.cpp
   Flow call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
@@ -211,7 +214,6 @@ class Tracer {
   int32_t call_now_serial_ = 0;  // values older than this existed before it
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows
-  Value* returned_ = nullptr;   // what call_now's callee answered
   bool ended_ = false;
   // A break and a side exit perform the present instruction once more, so it must not have changed anything: no effect
   // recorded, no value that is older than it moved on. Of a builtin's callbacks the builtin's call is the instruction.
@@ -223,6 +225,7 @@ class Tracer {
 inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace
 
 bool is_nan(PyObject* object);
+PyTypeObject* type_of(const Value* value);  // the class of what it stands for; null: not known
 bool is_length_answer(const Value* value);  // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.

@@ -131,8 +131,8 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kSet: return later(id, PySet_New(nullptr));
     case RecipeKind::kCell: return later(id, PyCell_New(nullptr));
     case RecipeKind::kInstance: {
-      auto* type = reinterpret_cast<PyTypeObject*>(constant(recipe.constant));
-      Ref nothing(PyTuple_New(0));
+      auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
+      Ref nothing(type == nullptr ? nullptr : PyTuple_New(0));
       return nothing ? later(id, PyBaseObject_Type.tp_new(type, nothing.get(), nullptr)) : nullptr;
     }
     case RecipeKind::kSlice: {
@@ -143,7 +143,10 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kFunction: return make_function(recipe);
     case RecipeKind::kBoundMethod: {
       PyObject *function = part(recipe, 0), *self = function ? part(recipe, 1) : nullptr;
-      return self == nullptr ? nullptr : PyMethod_New(function, self);
+      if (self == nullptr) return nullptr;
+      bool builtin = Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type;
+      PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(self));
+      return builtin ? Py_TYPE(function)->tp_descr_get(function, self, type) : PyMethod_New(function, self);
     }
     case RecipeKind::kRange: return call(reinterpret_cast<PyObject*>(&PyRange_Type), recipe, 0);
     case RecipeKind::kRangeIterator: {
@@ -244,7 +247,7 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       return true;
     case RecipeKind::kDict:
     case RecipeKind::kInstance:
-      for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+      for (size_t i = recipe.kind == RecipeKind::kInstance ? 1 : 0; i + 1 < parts.size(); i += 2) {
         PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
         if (value == nullptr) return false;
         int failed = recipe.kind == RecipeKind::kDict ? PyDict_SetItem(container, key, value)
