@@ -29,9 +29,10 @@ static Value* default_of(Tracer& t, Value* function, int index,
   }
   if (function->defaults == nullptr) return nullptr;
   Value* defaults = t.force(function->defaults);
-  int64_t given = t.length(defaults);
-  int64_t at = index - (count - given);
-  return given < 0 || at < 0 ? nullptr : t.item_at(defaults, static_cast<size_t>(at));
+  std::vector<Value*>* items;
+  if (!t.list_items(defaults, &items)) return nullptr;
+  int64_t at = index - (count - static_cast<int64_t>(items->size()));
+  return at < 0 ? nullptr : t.item_at(defaults, static_cast<size_t>(at));
 }
 
 static Value* keyword_default_of(Tracer& t, Value* function, PyObject* name) {

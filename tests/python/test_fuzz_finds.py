@@ -1,0 +1,43 @@
+"""Faults that random programs found, each as the smallest program that showed it: (title, source, arguments)."""
+import pytest
+
+import kintsugi as kt
+from comparing import snapshot
+
+FINDS = [
+    ("a default argument of a closure", """
+def counter(start):
+    def step(by=1):
+        nonlocal start
+        start += by
+        return start
+    return step
+def f(x, n):
+    step = counter(n)
+    return x + step(), step(4)
+""", [2, 5]),
+    ("a bound builtin method that leaves", """
+def f(x, values):
+    count = values.count
+    return x + 1, type(count), count(3), count
+""", [[3, 1]]),
+]
+
+
+def outcome(function, arguments):
+    try:
+        value = function(kt.ones(3), *arguments)
+    except Exception as error:
+        value = error
+    return snapshot([value, arguments])
+
+
+@pytest.mark.parametrize("title, source, arguments", FINDS, ids=[find[0] for find in FINDS])
+def test_finds(title, source, arguments):
+    plain, ours = {"kt": kt}, {"kt": kt}
+    exec(source, plain)
+    exec(source, ours)
+    compiled = kt.compile(ours["f"])
+    for _ in range(3):
+        expected = outcome(plain["f"], eval(repr(arguments)))
+        assert outcome(compiled, eval(repr(arguments))) == expected
