@@ -4,10 +4,9 @@
 //   g++ -O2 -std=c++20 examples/embed.cpp $(python3.11-config --includes --embed --ldflags) -lpthread -o embed
 //   PYTHONPATH=build/default/python ./embed [calls a second]
 #include <Python.h>
-#include <time.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -25,24 +24,18 @@ def control(state, target):
 state, target = kt.zeros(6), kt.ones(6)
 )py";
 
-static int64_t now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
+static long now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 
-static void control_loop(PyObject* control, PyObject* state, PyObject* target, int64_t period) {
+static void control_loop(PyObject* control, PyObject* state, PyObject* target, long period) {
   PyGILState_STATE lock = PyGILState_Ensure();
-  std::vector<int64_t> took(kCalls);
-  int64_t worst_delay = 0, tick = now();
-  for (int i = 0; i < kCalls; ++i, tick += period) {
-    while (now() < tick) {
-    }  // a control thread with a core to itself spins; the others would sleep here
-    int64_t start = now();
+  std::vector<long> took(kCalls);
+  long worst_delay = 0, tick = now();
+  for (int i = 0; i < kCalls && !PyErr_Occurred(); ++i, tick += period) {
+    while (now() < tick) continue;  // a control thread with a core to itself spins; the others would sleep here
+    long start = now();
     PyObject* arguments[] = {state, target};
     PyObject* next = PyObject_Vectorcall(control, arguments, 2, nullptr);
-    if (!next) break;
-    Py_SETREF(state, next);
+    if (next != nullptr) Py_SETREF(state, next);
     took[i] = now() - start;
     worst_delay = std::max(worst_delay, start - tick);
   }
@@ -51,19 +44,18 @@ static void control_loop(PyObject* control, PyObject* state, PyObject* target, i
   Py_DECREF(state);
   PyGILState_Release(lock);
   std::sort(took.begin(), took.end());
-  std::printf("\nmedian %ld ns, worst %ld ns, latest tick %ld ns late\n", static_cast<long>(took[kCalls / 2]),
-              static_cast<long>(took.back()), static_cast<long>(worst_delay));
+  std::printf("\nmedian %ld ns, worst %ld ns, latest tick %ld ns late\n", took[kCalls / 2], took.back(), worst_delay);
 }
 
 int main(int argc, char** argv) {
-  int64_t period = 1'000'000'000 / (argc > 1 ? std::max(1, std::atoi(argv[1])) : 100'000);
+  long period = 1'000'000'000 / (argc > 1 ? std::max(1, std::atoi(argv[1])) : 100'000);
   Py_Initialize();
   if (PyRun_SimpleString(kSource) != 0) return 1;
   PyObject* names = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* state = Py_NewRef(PyDict_GetItemString(names, "state"));
   PyObject *control = PyDict_GetItemString(names, "control"), *target = PyDict_GetItemString(names, "target");
+  PyObject* state = Py_NewRef(PyDict_GetItemString(names, "state"));
   PyThreadState* main_thread = PyEval_SaveThread();
   std::thread(control_loop, control, state, target, period).join();
   PyEval_RestoreThread(main_thread);
-  return Py_FinalizeEx() == 0 ? 0 : 1;
+  return Py_FinalizeEx();
 }
