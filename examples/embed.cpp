@@ -1,6 +1,5 @@
 // A C++ host with Python inside: compiles one function and calls it 10^6 times at a fixed rate from a thread of its
 // own. Prints the median and the worst time of a call, and the worst delay of a tick.
-//
 //   g++ -O2 -std=c++20 examples/embed.cpp $(python3.11-config --includes --embed --ldflags) -lpthread -o embed
 //   PYTHONPATH=build/default/python ./embed [calls a second]
 #include <Python.h>
