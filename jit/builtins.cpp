@@ -144,6 +144,10 @@ Flow do_next(Tracer& t, Arguments_& a, Value** out) {
 
 Flow do_tuple(Tracer& t, Arguments_& a, Value** out) {
   std::vector<Value*> items;
+  if (a.size() == 1 && t.is_exact_tuple(a[0])) {
+    *out = a[0];
+    return Flow::kGo;
+  }
   if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "tuple");
   *out = t.tuple_of(std::move(items));
@@ -157,6 +161,15 @@ Flow do_list(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
+// Whether __class__ of its instances is the type itself: what is no instance by type may be one by that.
+bool tells_its_class(PyTypeObject* type) {
+  Ref name(PyUnicode_InternFromString("__class__"));
+  if (_PyType_Lookup(type, name.get()) != _PyType_Lookup(&PyBaseObject_Type, name.get())) return false;
+  return type->tp_getattro == PyObject_GenericGetAttr || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)
+             ? type != &_PyWeakref_ProxyType && type != &_PyWeakref_CallableProxyType && type != &PySuper_Type
+             : _PyType_Lookup(type, interned.getattribute) == _PyType_Lookup(&PyBaseObject_Type, interned.getattribute);
+}
+
 Flow do_isinstance(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 2) return t.stop(BreakReason::k_raises, "isinstance");
   PyTypeObject* type = type_of(a[0]);
@@ -167,11 +180,13 @@ Flow do_isinstance(Tracer& t, Arguments_& a, Value** out) {
   if (a[0]->kind == ValueKind::kObject && a[0]->is_real() && !t.ensure_version(type))
     return t.stop(BreakReason::k_builtin, "isinstance");
   bool answer = false;
+  bool is_what_it_says = tells_its_class(type);
   for (size_t i = 0; i < classes->size(); ++i) {
     Value* each = classes == &one ? a[1] : t.item_at(a[1], i);
     if (!each->is_constant() || !PyType_CheckExact(each->object)) return t.stop(BreakReason::k_builtin, "isinstance");
     answer = answer || PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(each->object));
   }
+  if (!answer && !is_what_it_says) return t.stop(BreakReason::k_builtin, "isinstance of what has a __class__");
   *out = t.constant(answer ? Py_True : Py_False);
   return Flow::kGo;
 }
@@ -308,7 +323,7 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
 Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   bool known, answer;
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_data_branch, "bool()");
-  if (a.size() != 1 || !t.truth(a[0], &known, &answer))
+  if (a.size() != 1 || !t.truth(a[0], &known, &answer, &a[0]))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "bool");
   if (known) {
     *out = t.constant(answer ? Py_True : Py_False);

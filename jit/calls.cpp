@@ -132,6 +132,11 @@ Flow Tracer::return_value(Value* value) {
   }
   frames_.pop_back();
   if (rule == ReturnRule::kPush) frame().stack.push_back(value);
+  if (rule == ReturnRule::kAttribute || rule == ReturnRule::kNamedAttribute) {
+    auto& stack = frame().stack;
+    stack.resize(stack.size() - (rule == ReturnRule::kNamedAttribute ? 2 : 1));
+    stack.push_back(value);
+  }
   return Flow::kGo;
 }
 

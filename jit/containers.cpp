@@ -7,10 +7,16 @@
 
 namespace kintsugi {
 
-Value* Tracer::tuple_of(std::vector<Value*> items) {
+Value* Tracer::tuple_of(std::vector<Value*> items, PyTypeObject* type) {
+  if (items.empty() && type == nullptr) return constant_owned(PyTuple_New(0));  // there is one
   Value* value = make(ValueKind::kTuple);
   value->items = std::move(items);
+  value->type = type;
   return value;
+}
+bool Tracer::is_exact_tuple(const Value* value) {
+  return (value->kind == ValueKind::kTuple && value->type == nullptr) ||
+         (value->is_constant() && PyTuple_CheckExact(value->object));
 }
 Value* Tracer::list_of(std::vector<Value*> items) {
   Value* value = make(ValueKind::kList);
@@ -48,6 +54,8 @@ bool Tracer::list_items(Value* value, std::vector<Value*>** items) {
 }
 
 Value* Tracer::item_at(Value* sequence, size_t index) {
+  std::vector<Value*>* items;
+  if (sequence->is_constant()) list_items(sequence, &items);
   Value*& item = sequence->items[index];
   if (item != nullptr) return item = force(item);
   bool is_list = sequence->kind == ValueKind::kList;
@@ -266,10 +274,15 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
         Py_ssize_t start, end, step;
         if (PySlice_Unpack(key->object, &start, &end, &step) < 0) return stop(BreakReason::k_raises, "slice");
         Py_ssize_t count = PySlice_AdjustIndices(size, &start, &end, step);
+        if (count == size && step == 1 && is_exact_tuple(container)) {
+          *out = container;
+          return Flow::kGo;
+        }
         std::vector<Value*> part;
         for (Py_ssize_t i = 0; i < count; ++i) part.push_back(item_at(container, start + i * step));
-        *out = container->kind == ValueKind::kList ? list_of(std::move(part)) : tuple_of(std::move(part));
-        if (container->kind == ValueKind::kTuple) (*out)->type = container->type;
+        *out = container->kind == ValueKind::kList
+                   ? list_of(std::move(part))
+                   : tuple_of(std::move(part), container->kind == ValueKind::kTuple ? container->type : nullptr);
         return Flow::kGo;
       }
       if (key->is_number()) key = specialise(key);

@@ -385,6 +385,10 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   }
   if (plain == NB_ADD && ((is_list(left) && is_list(right)) || (is_tuple(left) && is_tuple(right)))) {
     std::vector<Value*> items;
+    if (is_exact_tuple(left) && is_exact_tuple(right) && (length(left) == 0 || length(right) == 0)) {
+      *out = length(left) == 0 ? right : left;
+      return Flow::kGo;
+    }
     if (!copy_items(left, &items) || !copy_items(right, &items)) return stop(BreakReason::k_container, "concatenation");
     *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
     return Flow::kGo;
@@ -396,6 +400,10 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     if (!copy_items(left, &once)) return stop(BreakReason::k_container, "repetition");
     if (PyErr_Occurred() || count > 4096 / static_cast<int64_t>(once.size() + 1))
       return stop(BreakReason::k_container, "a long repetition");
+    if (is_exact_tuple(left) && (count == 1 || once.empty())) {
+      *out = left;
+      return Flow::kGo;
+    }
     for (int64_t i = 0; i < count; ++i) items.insert(items.end(), once.begin(), once.end());
     *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
     return Flow::kGo;
@@ -488,7 +496,8 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
   if (op == Opcode::k_UNARY_NOT) {
     if (operand->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "not of a tensor");
     bool known, answer;
-    if (!truth(operand, &known, &answer)) return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "not");
+    if (!truth(operand, &known, &answer, &operand))
+      return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "not");
     if (known) {
       *out = constant(answer ? Py_False : Py_True);
     } else {

@@ -108,10 +108,11 @@ static Value* own_attribute(Tracer& t, Value* object, PyObject* name) {
   return value;
 }
 
-// An attribute found in a class, as it looks through an instance (self) or through the class (self null).
-static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name,
-                           Value** out) {
-  std::string text = std::string(type->tp_name) + "." + text_of(name);
+// An attribute found in a class, as it looks through an instance (self) or through the class (self null). `type` is
+// the class that the look-up began with, `owner` the one it is named after.
+static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, PyTypeObject* owner, Value* self,
+                           PyObject* name, Value** out) {
+  std::string text = std::string(owner->tp_name) + "." + text_of(name);
   PyTypeObject* kind = Py_TYPE(attribute);
   if (kind == &PyFunction_Type || kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type ||
       compiled_target(attribute) != nullptr) {
@@ -141,6 +142,20 @@ static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, V
   return Flow::kGo;
 }
 
+// What a getter answers is the attribute; while it runs the caller's stack holds what its AttributeError would name.
+static Flow call_getter(Tracer& t, Value* getter, std::vector<Value*> arguments, PyObject* name, bool names_errors) {
+  TraceFrame& now = t.frame();
+  Opcode opcode = now.bytecode->at(now.at).opcode;
+  if (!names_errors || t.call_now_depth_ > 0) return t.inline_call(getter, arguments, nullptr, ReturnRule::kPush);
+  size_t depth = now.stack.size();
+  bool named = opcode != Opcode::k_LOAD_ATTR && opcode != Opcode::k_LOAD_METHOD;
+  now.stack.push_back(arguments[0]);
+  if (named) now.stack.push_back(t.constant(name));
+  Flow flow = t.inline_call(getter, arguments, nullptr, named ? ReturnRule::kNamedAttribute : ReturnRule::kAttribute);
+  if (flow != Flow::kGo) now.stack.resize(depth);
+  return flow;
+}
+
 static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** out) {
   PyTypeObject* type = object->type;
   std::string text = std::string(type->tp_name) + "." + text_of(name);
@@ -155,7 +170,10 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
     if (Py_TYPE(in_class) == &PyProperty_Type) {
       Ref getter(PyObject_GetAttr(in_class, interned.fget));
       if (!getter || Py_TYPE(getter.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, text);
-      return t.inline_call(t.wrap_bound(getter.get(), text), {object}, nullptr, ReturnRule::kPush);
+      // Its AttributeError would have __getattr__ called.
+      if (!plain_getattr(type)) return t.stop(BreakReason::k_attribute, text);
+      bool by_method = t.frame().bytecode->at(t.frame().at).opcode == Opcode::k_LOAD_METHOD;
+      return call_getter(t, t.wrap_bound(getter.get(), text), {object}, name, /*names_errors=*/!by_method);
     }
     if (Py_TYPE(in_class) == &PyMemberDescr_Type) {  // a slot
       PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member;
@@ -186,10 +204,10 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
     }
     Value* fallback = t.find_in_class(type, interned.getattr);
     if (fallback != nullptr && fallback->kind == ValueKind::kFunction)
-      return t.inline_call(fallback, {object, t.constant(name)}, nullptr, ReturnRule::kPush);
+      return call_getter(t, fallback, {object, t.constant(name)}, name, /*names_errors=*/true);
     return t.stop(BreakReason::k_raises, text);
   }
-  return bind_attribute(t, in_class, type, object, name, out);
+  return bind_attribute(t, in_class, type, type, object, name, out);
 }
 
 static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value** out) {
@@ -211,7 +229,7 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
   }
   PyObject* attribute = _PyType_Lookup(type, name);
   if (attribute == nullptr) return t.stop(BreakReason::k_attribute, text);
-  return bind_attribute(t, attribute, type, nullptr, name, out);
+  return bind_attribute(t, attribute, type, type, nullptr, name, out);
 }
 
 static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** out) {
@@ -242,7 +260,7 @@ static Flow super_attribute(Tracer& t, Value* super, PyObject* name, Value** out
       if (!getter || Py_TYPE(getter.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, "super");
       return t.inline_call(t.wrap_bound(getter.get(), text_of(name)), {self}, nullptr, ReturnRule::kPush);
     }
-    return bind_attribute(t, found, base, self, name, out);
+    return bind_attribute(t, found, type, base, self, name, out);
   }
   return t.stop(BreakReason::k_raises, "super has no such attribute");
 }

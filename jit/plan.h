@@ -106,6 +106,10 @@ enum class ReturnRule : uint8_t {
   kInit,      // the same for __init__, which must answer None
   kTruth,     // bool(value): __bool__, __contains__
   kNotTruth,  // the opposite: not in
+  // The value in place of the object on top, whose attribute it is; an AttributeError gets to know of that object and
+  // of the instruction's name. kNamedAttribute: in place of object and name.
+  kAttribute,
+  kNamedAttribute,
 };
 
 // One frame at an exit: slots that change, as (slot, recipe). Slots not named keep what they hold (root frame only; in

@@ -1,6 +1,7 @@
 // The tracer's loop and the state it keeps: frames of inlined calls, constants, exits with their recipes, restarts.
 #include "jit/tracer.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "jit/tracer_core.h"
@@ -398,6 +399,12 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   if (changed_ && kind == ExitKind::kStep)
     break_from_the_start(BreakReason::k_instruction, "an iterator that was advanced before");
   exit.kind = kind;
+  struct Dead {
+    size_t frame;
+    int32_t slot;
+    Value* value;
+  };
+  std::vector<Dead> dead;
   for (size_t i = 0; i < visible; ++i) {
     TraceFrame& frame = frames_[i];
     bool innermost = i + 1 == visible;
@@ -425,8 +432,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
         if (frame.root) state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
       } else if (live || exists) {
         state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(value));
-      } else if (frame.root) {
-        state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
+      } else {
+        dead.push_back({i, static_cast<int32_t>(slot), value});
       }
     }
     int base = static_cast<int>(frame.locals.size());
@@ -439,6 +446,14 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
       state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(values[d]));
     }
     exit.frames.push_back(std::move(state));
+  }
+  // What this exit makes for another's sake lives as long as the frame, like everything a local names.
+  for (const Dead& local : dead) {
+    auto& slots = exit.frames[local.frame].slots;
+    auto place = std::lower_bound(slots.begin(), slots.end(), local.slot,
+                                  [](const auto& each, int32_t slot) { return each.first < slot; });
+    bool made = recipes_.count(local.value) != 0;
+    if (made || frames_[local.frame].root) slots.insert(place, {local.slot, recipe_of(made ? local.value : null_)});
   }
   recipes_.clear();
   plan().exits.push_back(std::move(exit));

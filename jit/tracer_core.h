@@ -101,8 +101,9 @@ class Tracer {
   Flow step(const Instruction& instruction);
   Flow jump_to(int32_t target, bool backward);
   Flow branch(Value* condition, bool jump_if, int32_t target, bool keep);
-  bool truth(Value* value, bool* known,
-             bool* answer);  // false: cannot be followed; known false: a kBool, kInt or kFloat word
+  // False: cannot be followed. *known false: *word, a kBool, kInt or kFloat, decides at run time; without `word` a
+  // value whose class says so through a method is made known, and only a number itself is left to the caller.
+  bool truth(Value* value, bool* known, bool* answer, Value** word = nullptr);
 
   // ---- numbers.cpp
   bool fold(Value* value, PyObject** object);  // the object of a constant atom (tuples of atoms are built)
@@ -178,7 +179,8 @@ class Tracer {
   int64_t remaining(Value* iterator);                       // items left if known, else -1
   bool can_follow(Value* iterator);                         // next() will not answer kUnknown
   bool drain(Value* iterable, std::vector<Value*>* items);  // all items of something finite
-  Value* tuple_of(std::vector<Value*> items);
+  Value* tuple_of(std::vector<Value*> items, PyTypeObject* type = nullptr);
+  static bool is_exact_tuple(const Value* value);
   Value* list_of(std::vector<Value*> items);
   bool key_of(Value* key, PyObject** out);  // atoms that hash and compare by value
 

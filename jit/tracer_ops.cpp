@@ -40,7 +40,8 @@ bool is_length_answer(const Value* value) {
 }
 
 // False when the truth of value cannot be followed. A word leaves *known false and its hint in *answer.
-bool Tracer::truth(Value* value, bool* known, bool* answer) {
+bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
+  if (word != nullptr) *word = value;
   *known = true;
   switch (value->kind) {
     case ValueKind::kConstant: {
@@ -86,7 +87,8 @@ bool Tracer::truth(Value* value, bool* known, bool* answer) {
         bool is_length =
             name == interned.len;  // Python wants a bool of __bool__, and of __len__ a number that len() accepts
         if (is_length ? !is_length_answer(result) : result->kind != ValueKind::kBool && !is_bool(result)) return false;
-        return truth(result, known, answer);
+        if (word == nullptr) result = specialise(result);
+        return truth(result, known, answer, word);
       }
       *answer = true;
       return true;
@@ -100,16 +102,16 @@ Flow Tracer::branch(Value* condition, bool jump_if, int32_t target, bool keep) {
   condition = force(condition);
   bool known = true, answer = false;
   if (condition->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "a tensor's truth");
-  if (!truth(condition, &known, &answer))
+  Value* word = nullptr;
+  if (!truth(condition, &known, &answer, &word))
     return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "the truth of an object that is not modelled");
   TraceFrame& now = frame();
   bool backward = target <= now.at;
   if (!known) {
     // The word decides at run time: this trace follows today's way, the other leaves through its own exit.
-    Value* word = condition;
-    if (condition->kind == ValueKind::kFloat)
-      word = word_compare(Compare::kNotEqual, condition, constant_owned(PyFloat_FromDouble(0)));
-    if (condition->kind == ValueKind::kInt) word = word_compare(Compare::kNotEqual, condition, int_constant(0));
+    if (word->kind == ValueKind::kFloat)
+      word = word_compare(Compare::kNotEqual, word, constant_owned(PyFloat_FromDouble(0)));
+    if (word->kind == ValueKind::kInt) word = word_compare(Compare::kNotEqual, word, int_constant(0));
     std::vector<Value*> other = now.stack;
     bool other_jumps = answer != jump_if;
     if (keep && other_jumps) other.push_back(condition);

@@ -187,6 +187,30 @@ Onward pass_back_edge(Run& run, int offset) {
   });
 }
 
+// The attribute of a kAttribute call; below the object whose attribute it is, on the caller's stack.
+PyObject* take_attribute_name(Activation& activation, ReturnRule rule, int offset) {
+  if (rule == ReturnRule::kNamedAttribute) return activation.stack()[--activation.depth];
+  int argument = bytecode_of(activation.code).at(offset).argument;
+  return Py_NewRef(PyTuple_GET_ITEM(activation.code->co_names, argument));
+}
+
+// A callee raised. What looks attributes up tells an AttributeError of whose and which (Objects/object.c).
+void apply_rule_to_error(Activation& activation, ReturnRule rule, int offset) {
+  if (rule != ReturnRule::kAttribute && rule != ReturnRule::kNamedAttribute) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (PyErr_GivenExceptionMatches(type, PyExc_AttributeError)) {
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Ref name(take_attribute_name(activation, rule, offset));
+    auto* error = reinterpret_cast<PyAttributeErrorObject*>(value);
+    if (PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && error->name == nullptr && error->obj == nullptr) {
+      error->name = name.release();
+      error->obj = Py_NewRef(activation.stack()[activation.depth - 1]);
+    }
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
 // What the result of a continued callee becomes for its caller. Takes the result.
 bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen) {
   Ref result(result_stolen);
@@ -196,7 +220,10 @@ bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen
     PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result.get())->tp_name);
     return false;
   }
-  if (rule != ReturnRule::kPush) {
+  if (rule == ReturnRule::kAttribute || rule == ReturnRule::kNamedAttribute) {
+    for (int i = rule == ReturnRule::kNamedAttribute ? 2 : 1; i > 0; --i)
+      Py_DECREF(activation.stack()[--activation.depth]);
+  } else if (rule != ReturnRule::kPush) {
     int truth = PyObject_IsTrue(result.get());
     if (truth < 0) return false;
     result = Ref(PyBool_FromLong((truth != 0) == (rule == ReturnRule::kTruth)));
@@ -235,6 +262,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   ++counters.frames;
   PyObject* result = call_with_placeholders(reinterpret_cast<PyFunctionObject*>(function.get()),
                                             reinterpret_cast<PyCodeObject*>(code.get()), taken, &context);
+  if (result == nullptr) apply_rule_to_error(caller, rule, offset);
   if (result == nullptr || !apply_rule(caller, rule, result)) return raise(run, offset);
   const Bytecode& bytecode = bytecode_of(caller.code);
   int next = bytecode.at(offset).next;
@@ -410,14 +438,14 @@ bool wants_frame(PyCodeObject* code) {
 }
 
 // A callee of a call-out, or of code that was handed over.
-PyObject* run_captured(void*, PyThreadState* thread, Frame* frame) {
+PyObject* run_captured(void* for_ever, PyThreadState* thread, Frame* frame) {
   return contained([&]() -> PyObject* {
     Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}};
     KN_CHECK(run.record != nullptr);
     HandledKept handled(thread);
     ++counters.captured_frames;
     PyObject* result = drive(run, 0);
-    if (!options.stressed() && ++run.record->fruitless_runs >= kFruitlessRuns) {
+    if (for_ever == nullptr && !options.stressed() && ++run.record->fruitless_runs >= kFruitlessRuns) {
       run.record->plain = !has_tensor_ops(*run.record);
       run.record->fruitless_runs = 0;
     }
@@ -425,17 +453,10 @@ PyObject* run_captured(void*, PyThreadState* thread, Frame* frame) {
   });
 }
 
-// Everything is captured, tensors or not, the standard library too.
+// Tensors or not, the standard library too.
 bool wants_any_frame(PyCodeObject* code) { return record_to_capture(code) != nullptr; }
-PyObject* run_any(void*, PyThreadState* thread, Frame* frame) {
-  return contained([&]() -> PyObject* {
-    Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}};
-    KN_CHECK(run.record != nullptr);
-    ++counters.captured_frames;
-    return drive(run, 0);
-  });
-}
-constexpr Capture everything = {wants_any_frame, run_any, nullptr};
+constexpr bool kForEver = true;  // what run_captured gets then
+constexpr Capture everything = {wants_any_frame, run_captured, const_cast<bool*>(&kForEver)};
 
 PyObject* capture_everything(PyObject*, PyObject* on) {
   int wanted = PyObject_IsTrue(on);

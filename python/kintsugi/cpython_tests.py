@@ -265,8 +265,9 @@ class Row:
             print(f"  {name}: plain {self.plain.outcomes.get(name)}, compiled {self.compiled.outcomes.get(name)}", file=out)
             detail = self.compiled.details.get(name) or self.plain.details.get(name) or ""
             if str(self.compiled.outcomes.get(name)).startswith(("crash", "exit", "hang")):
-                detail = self.compiled.log[-3000:]
-            for line in detail.strip().split("\n")[-14:]:
+                detail = self.compiled.log
+            lines = [line for line in detail.strip().split("\n") if "KINTSUGI_LOGS=recompiles" not in line]
+            for line in lines[-14:]:
                 print(f"      {line}", file=out)
         if self.unlisted and self.compiled.fallbacks:
             for text, number in self.compiled.fallbacks.items():
