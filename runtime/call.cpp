@@ -69,17 +69,6 @@ PyObject* drive(Run& run, int offset);
 
 // ---- Making the frame real -----------------------------------------------------------------------------------------
 
-// A C++ exception must not cross CPython.
-template <class Function>
-PyObject* contained(Function&& function) {
-  try {
-    return function();
-  } catch (const std::exception& failure) {
-    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
-    return nullptr;
-  }
-}
-
 // Runs `then` with a real frame. When the frame has to be made, also what follows, up to the end of the activation.
 template <class Then>
 Onward with_frame(Run& run, Then&& then) {
@@ -433,8 +422,13 @@ CodeRecord* record_to_capture(PyCodeObject* code) {
 }
 
 bool wants_frame(PyCodeObject* code) {
-  CodeRecord* record = record_to_capture(code);
-  return record != nullptr && !record->library && !record->plain;
+  auto wanted = [&] {
+    CodeRecord* record = record_to_capture(code);
+    return record != nullptr && !record->library && !record->plain;
+  };
+  bool wants = contained(wanted, false);
+  PyErr_Clear();  // memory is short: the frame runs plain
+  return wants;
 }
 
 // A callee of a call-out, or of code that was handed over.
@@ -486,6 +480,15 @@ PyObject* forward(Compiled* self, PyObject* const* args, size_t nargsf, PyObject
   return PyObject_Vectorcall(function.get(), args, nargsf, kwnames);
 }
 
+bool is_running(PyCodeObject* code) {
+  const CodeRecord* record = find_record(code);
+  if (record == nullptr) return false;
+  for (const auto& entry : record->entries)
+    for (const Segment* segment : entry->segments)
+      if (segment->running > 0) return true;
+  return false;
+}
+
 // The function's code object was replaced (or this is the first call).
 bool refresh(Compiled* self) {
   PyCodeObject* code = code_of(self->function());
@@ -497,7 +500,7 @@ bool refresh(Compiled* self) {
   bool simple = code->co_kwonlyargcount == 0 && (code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) == 0;
   self->parameters = simple ? code->co_argcount : -1;
   PyCodeObject* old = std::exchange(self->code, reinterpret_cast<PyCodeObject*>(Py_NewRef(code)));
-  Py_XDECREF(old);
+  if (old != nullptr && !is_running(old)) Py_DECREF(old);  // else its exits name it: it stays for good
   return true;
 }
 
@@ -533,16 +536,16 @@ void drop_slots(Activation& activation) {
 
 // A run over an array of slots, not yet with a frame. `begin` answers where it goes on.
 template <class Begin>
-PyObject* run_frameless(Compiled* self, Begin&& begin) {
+PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   if (c_stack_is_short()) return nullptr;
-  Ref function = Ref::share(self->wrapper.function), code = Ref::share(reinterpret_cast<PyObject*>(self->code));
-  size_t count = static_cast<size_t>(local_slots(self->code) + stack_slots(self->code));
+  Ref keep_function = Ref::share(self->wrapper.function), keep_code = Ref::share(reinterpret_cast<PyObject*>(code));
+  size_t count = static_cast<size_t>(local_slots(code) + stack_slots(code));
   Run run{};
   run.activation.function = self->function();
-  run.activation.code = self->code;
+  run.activation.code = code;
   run.activation.slots = static_cast<PyObject**>(alloca((count + 1) * sizeof(PyObject*)));
   run.activation.thread = this_thread();
-  run.record = self->record;
+  run.record = find_record(code);
   run.policy = self->policy;
   std::fill_n(run.activation.slots, count, nullptr);
   HandledKept handled(run.activation.thread);
@@ -569,7 +572,7 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
   bool binds = true;
   size_t segments_before = self->entry->segments.size();
   Ref keep = Ref::share(reinterpret_cast<PyObject*>(self));
-  PyObject* result = run_frameless(self, [&](Run& run) {
+  PyObject* result = run_frameless(self, self->code, [&](Run& run) {
     binds = bind_arguments(run.activation.function, args, count, kwnames, run.activation.slots);
     if (!binds) return ended(nullptr);
     if (!options.no_frameless) return go_on(0);
@@ -581,9 +584,10 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
   return result;
 }
 
-// The first segment ran over the caller's arguments and left by another exit than the return.
-[[gnu::noinline]] PyObject* leave_fast(Compiled* self, PyObject* const* args, NativeState* state, Segment* segment,
-                                       ExitId id) {
+// The first segment of `code` ran over the caller's arguments and left by another exit than the return. Meanwhile a
+// finaliser may have given the function other code.
+[[gnu::noinline]] PyObject* leave_fast(Compiled* self, PyCodeObject* code, PyObject* const* args, NativeState* state,
+                                       Segment* segment, ExitId id) {
   Left left;
   take_exit(state, segment, id, &left);
   Ref keep = Ref::share(reinterpret_cast<PyObject*>(self));
@@ -591,14 +595,15 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
     ++counters.frameless_calls;
     return left.leaving.take_result();
   }
-  return run_frameless(self, [&](Run& run) {
-    for (Py_ssize_t i = 0; i < self->parameters; ++i) run.activation.slots[i] = Py_NewRef(args[i]);
+  return run_frameless(self, code, [&](Run& run) {
+    for (int i = 0; i < code->co_argcount; ++i) run.activation.slots[i] = Py_NewRef(args[i]);
     return leave(run, left);
   });
 }
 
 // The first segment does not fit; another may.
 [[gnu::noinline]] PyObject* call_another(Compiled* self, PyObject* const* args, size_t nargsf, const Segment* missed) {
+  PyCodeObject* python = self->code;
   const auto& segments = self->entry->segments;
   int32_t most = 0;
   for (const Segment* segment : segments) most = std::max(most, segment->code->plan.value_count);
@@ -620,7 +625,7 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
     }
     segment->last_run = next_tick();
     if (segment->entry != nullptr) self->entry->first = segment;
-    return leave_fast(self, args, &state, segment, id);
+    return leave_fast(self, python, args, &state, segment, id);
   }
   return call_slow(self, args, nargsf, nullptr);
 }
@@ -629,9 +634,11 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   Compiled* self = as_compiled(object);
   if (kwnames != nullptr || PyVectorcall_NARGS(nargsf) != self->parameters || code_of(self->function()) != self->code ||
       is_traced(this_thread()) || options.miss_every_guard || options.no_frameless || options.disable) [[unlikely]]
-    return call_slow(self, args, nargsf, kwnames);
+    return contained([&] { return call_slow(self, args, nargsf, kwnames); });
+  PyCodeObject* python = self->code;
   Segment* segment = self->entry->first;
-  if (segment == nullptr || !segment->reads_parameters_only) return call_slow(self, args, nargsf, kwnames);
+  if (segment == nullptr || !segment->reads_parameters_only)
+    return contained([&] { return call_slow(self, args, nargsf, kwnames); });
   const SegmentCode* code = segment->code;
   auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(code->plan.value_count) + 1) * sizeof(uint64_t)));
   NativeState state{
@@ -644,9 +651,9 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
     unpin(segment);
     return static_cast<PyObject*>(state.result);
   }
-  if (id != kMissed) return leave_fast(self, args, &state, segment, id);
+  if (id != kMissed) return contained([&] { return leave_fast(self, python, args, &state, segment, id); });
   unpin(segment);
-  return call_another(self, args, nargsf, segment);
+  return contained([&] { return call_another(self, args, nargsf, segment); });
 }
 
 // ---- The wrapper ---------------------------------------------------------------------------------------------------

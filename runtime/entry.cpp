@@ -186,7 +186,7 @@ void free_retired(Segment* segment) {
   if (segment->death != nullptr) PyCapsule_SetContext(PyCFunction_GET_SELF(segment->death), nullptr);
   for (PyObject* weak : segment->weak) Py_DECREF(weak);
   Py_XDECREF(segment->death);
-  std::vector<void*> bindings = segment->code->bindings;
+  std::vector<void*> bindings = std::move(segment->code->bindings);
   std::vector<Hold> holds = std::move(segment->holds);
   free_segment(segment->code);
   delete segment;

@@ -3,6 +3,7 @@
 // Used by call.cpp and step.cpp; knows nothing of segments.
 #pragma once
 #include <exception>
+#include <new>
 
 #include "runtime/frame.h"
 
@@ -21,6 +22,23 @@ auto calling_python(Call&& call) {
   } catch (...) {  // the forced unwinding of pthread_exit
     sleep_for_ever();
   }
+}
+
+// Stands between our code and its callers in C or emitted code: an exception of C++ becomes one of Python.
+template <class Call, class Answer>
+Answer contained(Call&& call, Answer on_failure) {
+  try {
+    return calling_python(call);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& failure) {
+    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
+  }
+  return on_failure;
+}
+template <class Call>
+PyObject* contained(Call&& call) {
+  return contained(std::forward<Call>(call), static_cast<PyObject*>(nullptr));
 }
 
 // A frame leaves the handled exception as it found it. Handlers see to that themselves; this, for ends in the middle.

@@ -263,22 +263,23 @@ int list_next(NativeState* state, const Step* step) {
 
 // ---- The table -----------------------------------------------------------------------------------------------------
 
-// A C++ exception must not cross emitted code.
 template <StepHelper helper>
-int contained(NativeState* state, const Step* step) {
-  try {
-    return helper(state, step);
-  } catch (const std::exception& failure) {
-    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
-    return kLeave;
-  }
+int contained_step(NativeState* state, const Step* step) {
+  return contained([&] { return helper(state, step); }, kLeave);
 }
 
-void* make_new_tensor(const Layout* layout) { return new_tensor(const_cast<Layout*>(layout)); }
+void* make_new_tensor(const Layout* layout) {
+  return contained([&] { return new_tensor(const_cast<Layout*>(layout)); });
+}
 void release_object(void* object) { Py_XDECREF(static_cast<PyObject*>(object)); }
 
 int check_slowly(NativeState* state, int guard) {
-  return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
+  auto check = [&] {
+    return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
+  };
+  int holds = contained(check, 0);
+  PyErr_Clear();  // memory is short: the segment does not fit
+  return holds;
 }
 
 // The lock is free while a large kernel runs; its operands are held, since other threads may drop what we only
@@ -302,28 +303,28 @@ uint64_t run_large(NativeState* state, const Step* step, KernelBlock* block) {
 HelperTable make_table() {
   HelperTable table{};
   auto set = [&](StepKind kind, StepHelper helper) { table.step[static_cast<int>(kind)] = helper; };
-  set(StepKind::k_group, contained<run_group>);
-  set(StepKind::k_run_op, contained<run_op>);
-  set(StepKind::k_run_call, contained<run_call>);
-  set(StepKind::k_tensor_view, contained<view>);
-  set(StepKind::k_write, contained<write>);
-  set(StepKind::k_item, item);
-  set(StepKind::k_float_math, contained<float_math>);
-  set(StepKind::k_box_int, box_int);
-  set(StepKind::k_box_float, box_float);
-  set(StepKind::k_build, contained<build>);
-  set(StepKind::k_list_append, list_append);
-  set(StepKind::k_list_set, list_set);
-  set(StepKind::k_list_insert, list_insert);
-  set(StepKind::k_list_delete, list_delete);
-  set(StepKind::k_list_clear, list_clear);
-  set(StepKind::k_dict_set, dict_set);
-  set(StepKind::k_dict_delete, dict_delete);
-  set(StepKind::k_attribute_set, attribute_set);
-  set(StepKind::k_attribute_delete, attribute_delete);
-  set(StepKind::k_global_set, global_set);
-  set(StepKind::k_cell_set, cell_set);
-  set(StepKind::k_list_next, list_next);
+  set(StepKind::k_group, contained_step<run_group>);
+  set(StepKind::k_run_op, contained_step<run_op>);
+  set(StepKind::k_run_call, contained_step<run_call>);
+  set(StepKind::k_tensor_view, contained_step<view>);
+  set(StepKind::k_write, contained_step<write>);
+  set(StepKind::k_item, contained_step<item>);
+  set(StepKind::k_float_math, contained_step<float_math>);
+  set(StepKind::k_box_int, contained_step<box_int>);
+  set(StepKind::k_box_float, contained_step<box_float>);
+  set(StepKind::k_build, contained_step<build>);
+  set(StepKind::k_list_append, contained_step<list_append>);
+  set(StepKind::k_list_set, contained_step<list_set>);
+  set(StepKind::k_list_insert, contained_step<list_insert>);
+  set(StepKind::k_list_delete, contained_step<list_delete>);
+  set(StepKind::k_list_clear, contained_step<list_clear>);
+  set(StepKind::k_dict_set, contained_step<dict_set>);
+  set(StepKind::k_dict_delete, contained_step<dict_delete>);
+  set(StepKind::k_attribute_set, contained_step<attribute_set>);
+  set(StepKind::k_attribute_delete, contained_step<attribute_delete>);
+  set(StepKind::k_global_set, contained_step<global_set>);
+  set(StepKind::k_cell_set, contained_step<cell_set>);
+  set(StepKind::k_list_next, contained_step<list_next>);
   table.tensor_new = make_new_tensor;
   table.guard_slow = check_slowly;
   table.release = release_object;

@@ -20,6 +20,7 @@ def fresh(stress):
     if stress:
         pytest.skip(f"{stress} changes how much is compiled")
     kt._dynamo.reset()
+    kt._dynamo.utils.counters.clear()
 
 
 def resident():
