@@ -465,10 +465,13 @@ def interrupted_after(function, seconds):
 @pytest.mark.parametrize("function", [forever, forever_in_numbers])
 def test_signal_ends_a_compiled_loop(function):
     compiled = kt.compile(function)
-    waits = [interrupted_after(compiled, 0.1) for _ in range(3)]
     first = function.__code__.co_firstlineno - 1
-    assert all(first < line < first + 5 for _, line in waits)
-    assert min(wait for wait, _ in waits) < 0.05
+    for _ in range(10):  # the machine may have other work just then
+        wait, line = interrupted_after(compiled, 0.1)
+        assert first < line < first + 5
+        if wait < 0.05:
+            return
+    pytest.fail(f"the last signal took {wait} s")
 
 
 def test_signal_reaches_the_handler_of_the_loop():
@@ -505,8 +508,7 @@ def test_another_thread_keeps_its_progress():
         return rate
 
     compiled = kt.compile(forever)
-    best = max(progress(compiled) / progress(forever) for _ in range(2))
-    assert best >= 0.4
+    assert any(progress(compiled) / progress(forever) >= 0.4 for _ in range(8))
 
 
 @pytest.mark.slow
@@ -540,7 +542,7 @@ def test_large_kernels_of_two_threads_overlap():
             other.join()
         return sum(start < first and last < end for first, last in spans)
 
-    assert max(overlapping() for _ in range(10)) >= 5
+    assert any(overlapping() >= 5 for _ in range(20))
 
 
 def test_code_replaced_by_a_finaliser():
