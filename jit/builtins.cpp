@@ -83,84 +83,6 @@ Flow do_range(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
-Flow iterators_of(Tracer& t, Arguments_& a, size_t first, IteratorKind kind, Value** out) {
-  Value* result = t.make(ValueKind::kIterator);
-  result->iterator = kind;
-  for (size_t i = 0; i < a.size(); ++i) {
-    Value* part = i < first ? a[i] : t.iterate(a[i]);
-    if (part == nullptr || (i >= first && !t.can_follow(part)))
-      return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterable that is not modelled");
-    result->items.push_back(part);
-  }
-  *out = result;
-  return Flow::kGo;
-}
-Flow do_zip(Tracer& t, Arguments_& a, Value** out) { return iterators_of(t, a, 0, IteratorKind::kZip, out); }
-Flow do_map(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() < 2) return t.stop(BreakReason::k_raises, "map");
-  return iterators_of(t, a, 1, IteratorKind::kMap, out);
-}
-Flow do_enumerate(Tracer& t, Arguments_& a, Value** out) {
-  if (a.empty() || a.size() > 2) return t.stop(BreakReason::k_raises, "enumerate");
-  int64_t start = 0;
-  if (a.size() == 2) {
-    if (!a[1]->is_constant() || !PyLong_CheckExact(a[1]->object)) return t.stop(BreakReason::k_builtin, "enumerate");
-    start = PyLong_AsLongLong(a[1]->object);
-    // The count is an int64_t and must not reach its end.
-    if (PyErr_Occurred() || start > INT64_MAX / 2) return t.stop(BreakReason::k_builtin, "enumerate");
-    a.pop_back();
-  }
-  Flow flow = iterators_of(t, a, 0, IteratorKind::kEnumerate, out);
-  if (flow == Flow::kGo) (*out)->index = start;
-  return flow;
-}
-Flow do_reversed(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*>* items;
-  if (a.size() != 1 || !t.list_items(a[0], &items)) return t.stop(BreakReason::k_builtin, "reversed");
-  *out = t.make(ValueKind::kIterator);
-  (*out)->iterator = IteratorKind::kReversed;
-  (*out)->items = {a[0]};
-  (*out)->index = static_cast<int64_t>(items->size()) - 1;
-  return Flow::kGo;
-}
-Flow do_iter(Tracer& t, Arguments_& a, Value** out) {
-  *out = a.size() == 1 ? t.iterate(a[0]) : nullptr;
-  return *out != nullptr ? Flow::kGo : t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "iter");
-}
-Flow do_next(Tracer& t, Arguments_& a, Value** out) {
-  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::kIterator || !a[0]->complete)
-    return t.stop(BreakReason::k_builtin, "next");
-  if (a[0]->iterator == IteratorKind::kRealRange || !t.can_follow(a[0])) return t.stop(BreakReason::k_builtin, "next");
-  switch (t.next(a[0], out)) {
-    case Tracer::Next::kItem: return Flow::kGo;
-    case Tracer::Next::kEnd:
-      if (a.size() == 1) return t.stop(BreakReason::k_raises, "StopIteration");
-      *out = a[1];
-      return Flow::kGo;
-    case Tracer::Next::kUnknown: break;
-  }
-  return t.stop(BreakReason::k_builtin, "next");
-}
-
-Flow do_tuple(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*> items;
-  if (a.size() == 1 && t.is_exact_tuple(a[0])) {
-    *out = a[0];
-    return Flow::kGo;
-  }
-  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "tuple");
-  *out = t.tuple_of(std::move(items));
-  return Flow::kGo;
-}
-Flow do_list(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*> items;
-  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "list");
-  *out = t.list_of(std::move(items));
-  return Flow::kGo;
-}
-
 // Whether __class__ of its instances is the type itself: what is no instance by type may be one by that.
 bool tells_its_class(PyTypeObject* type) {
   Ref name(PyUnicode_InternFromString("__class__"));
@@ -197,71 +119,6 @@ Flow do_type(Tracer& t, Arguments_& a, Value** out) {
   *out = t.constant(reinterpret_cast<PyObject*>(type));
   return Flow::kGo;
 }
-
-Flow extreme(Tracer& t, Arguments_& a, Value** out, bool greatest) {
-  std::vector<Value*> items = a;
-  if (a.size() == 1) {
-    items.clear();
-    if (!t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "min or max");
-  }
-  if (items.empty()) return t.stop(BreakReason::k_raises, "min or max of nothing");
-  Value* best = t.force(items[0]);
-  for (size_t i = 1; i < items.size(); ++i) {
-    Value *item = t.force(items[i]), *better = nullptr;
-    bool known, answer;
-    if (item->kind == ValueKind::kTensor || best->kind == ValueKind::kTensor)
-      return t.stop(BreakReason::k_data_branch, "min or max of tensors");
-    if (Flow flow = t.compare(greatest ? Py_GT : Py_LT, item, best, &better); flow != Flow::kGo) return flow;
-    if (!t.truth(better, &known, &answer)) return t.stop(BreakReason::k_builtin, "min or max");
-    if (!known) t.specialise(better);
-    if (answer) best = item;
-  }
-  *out = best;
-  return Flow::kGo;
-}
-Flow do_min(Tracer& t, Arguments_& a, Value** out) { return extreme(t, a, out, false); }
-Flow do_max(Tracer& t, Arguments_& a, Value** out) { return extreme(t, a, out, true); }
-
-Flow do_sum(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*> items;
-  if (a.empty() || a.size() > 2 || !t.drain(a[0], &items))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sum");
-  Value* total = a.size() == 2 ? a[1] : t.int_constant(0);
-  if (type_of(total) == &PyUnicode_Type || type_of(total) == &PyBytes_Type)
-    return t.stop(BreakReason::k_raises, "sum of text");
-  for (Value* item : items) {
-    Value* next = nullptr;
-    if (Flow flow = t.binary(NB_ADD, total, t.force(item), &next); flow != Flow::kGo) return flow;
-    if (next == nullptr) return t.stop(BreakReason::k_builtin, "sum");
-    total = next;
-  }
-  *out = total;
-  return Flow::kGo;
-}
-
-Flow any_all(Tracer& t, Arguments_& a, Value** out, bool stop_at) {
-  Value* iterator = a.size() == 1 ? t.iterate(a[0]) : nullptr;
-  if (iterator == nullptr || !t.can_follow(iterator) || t.remaining(iterator) > kLongestDrain)
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
-  for (Value* item = nullptr;;) {  // no further than the item that decides: an iterator stays there
-    Tracer::Next step = t.next(iterator, &item);
-    if (step == Tracer::Next::kEnd) break;
-    if (step == Tracer::Next::kUnknown) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
-    bool known, answer;
-    item = t.force(item);
-    if (item->kind == ValueKind::kTensor || !t.truth(item, &known, &answer))
-      return t.stop(BreakReason::k_data_branch, "any or all");
-    if (!known) t.specialise(item);
-    if (answer == stop_at) {
-      *out = t.constant(stop_at ? Py_True : Py_False);
-      return Flow::kGo;
-    }
-  }
-  *out = t.constant(stop_at ? Py_False : Py_True);
-  return Flow::kGo;
-}
-Flow do_any(Tracer& t, Arguments_& a, Value** out) { return any_all(t, a, out, true); }
-Flow do_all(Tracer& t, Arguments_& a, Value** out) { return any_all(t, a, out, false); }
 
 Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 1) return t.stop(BreakReason::k_raises, "abs");
@@ -419,40 +276,11 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
-Flow do_sorted(Tracer& t, Arguments_& a, Value* key, bool reverse, Value** out) {
-  std::vector<Value*> items;
-  if (a.size() != 1 || !t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sorted");
-  // Python's own sort, of positions by key: its order also where keys have none (NaN).
-  Ref keys(PyList_New(0)), order(PyList_New(0));
-  if (!keys || !order) return t.stop(BreakReason::k_builtin, "sorted");
-  for (size_t i = 0; i < items.size(); ++i) {
-    Value* by = t.force(items[i]);
-    if (key != nullptr && !(key->is_constant() && key->object == Py_None)) {
-      if (Flow flow = t.call_now(key, {by}, &by); flow != Flow::kGo) return flow;
-    }
-    PyObject* object;
-    if (!t.fold(by, &object)) return t.stop(BreakReason::k_builtin, "sorted by keys that are known only at run time");
-    Ref position(PyLong_FromSize_t(i));
-    if (!position || PyList_Append(keys.get(), object) < 0 || PyList_Append(order.get(), position.get()) < 0)
-      return t.stop(BreakReason::k_builtin, "sorted");
-  }
-  Ref sort(PyObject_GetAttr(order.get(), interned.sort)), none(PyTuple_New(0));
-  Ref key_at(PyObject_GetAttr(keys.get(), interned.getitem));
-  Ref how(key_at ? Py_BuildValue("{s:O,s:O}", "key", key_at.get(), "reverse", reverse ? Py_True : Py_False) : nullptr);
-  Ref done(sort && none && how ? PyObject_Call(sort.get(), none.get(), how.get()) : nullptr);
-  if (!done) return t.stop(BreakReason::k_raises, "sorted");
-  std::vector<Value*> sorted;
-  for (size_t i = 0; i < items.size(); ++i)
-    sorted.push_back(items[PyLong_AsSize_t(PyList_GET_ITEM(order.get(), static_cast<Py_ssize_t>(i)))]);
-  *out = t.list_of(std::move(sorted));
-  return Flow::kGo;
-}
-
 struct Table {
   std::unordered_map<PyObject*, Model> models;
   std::unordered_map<PyObject*, FloatFunction> math;
   std::unordered_map<PyObject*, bool> pure;  // answers from its arguments alone
-  PyObject *sorted = nullptr, *dict = nullptr;
+  PyObject* dict = nullptr;
 
   Table() {
     PyObject* builtins = PyEval_GetBuiltins();
@@ -461,21 +289,8 @@ struct Table {
     };
     add("len", do_len);
     add("range", do_range);
-    add("zip", do_zip);
-    add("map", do_map);
-    add("enumerate", do_enumerate);
-    add("reversed", do_reversed);
-    add("iter", do_iter);
-    add("next", do_next);
-    add("tuple", do_tuple);
-    add("list", do_list);
     add("isinstance", do_isinstance);
     add("type", do_type);
-    add("min", do_min);
-    add("max", do_max);
-    add("sum", do_sum);
-    add("any", do_any);
-    add("all", do_all);
     add("abs", do_abs);
     add("float", do_float);
     add("int", do_int);
@@ -486,7 +301,6 @@ struct Table {
     add("callable", do_callable);
     add("slice", do_slice);
     add("super", do_super);
-    sorted = PyDict_GetItemString(builtins, "sorted");
     dict = PyDict_GetItemString(builtins, "dict");
     for (const char* name :
          {"round", "divmod", "pow", "ord", "chr", "str", "repr", "complex", "bin", "hex", "oct", "len", "hash"})
@@ -560,23 +374,10 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   for (Value*& argument : arguments) argument = force(argument);
   const Table& known = table();
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  if (object == known.sorted) {
-    Value* key = nullptr;
-    bool reverse = false;
-    for (size_t k = 0; k < keywords; ++k) {
-      std::string name = keyword_at(names, k);
-      Value* value = arguments[arguments.size() - keywords + k];
-      bool is_known, answer;
-      if (name == "key")
-        key = value;
-      else if (name == "reverse" && truth(value, &is_known, &answer) && is_known)
-        reverse = answer;
-      else
-        return stop(BreakReason::k_builtin, "sorted");
-    }
-    arguments.resize(arguments.size() - keywords);
+  Flow flow = Flow::kGo;
+  if (call_iterators(object, arguments, names, out, &flow)) {
     *handled = true;
-    return do_sorted(*this, arguments, key, reverse, out);
+    return flow;
   }
   if (object == known.dict) {
     *handled = true;
@@ -593,43 +394,10 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     *out = dict;
     return Flow::kGo;
   }
-  // min and max take key=; enumerate takes start=.
   if (auto model = known.models.find(object); model != known.models.end()) {
-    std::string name = keywords == 0 ? "" : keyword_at(names, 0);
-    if (keywords == 1 && model->second == do_enumerate && arguments.size() == 2 && name == "start") keywords = 0;
-    if (keywords == 0) {
-      *handled = true;
-      return model->second(*this, arguments, out);
-    }
-    bool extremes = model->second == do_min || model->second == do_max;
-    if (keywords == 1 && extremes && name == "key") {
-      *handled = true;
-      Value* key = arguments.back();
-      arguments.pop_back();
-      std::vector<Value*> items = arguments;
-      if (arguments.size() == 1) {
-        items.clear();
-        if (!drain(arguments[0], &items)) return ended_ ? Flow::kEnd : stop(BreakReason::k_builtin, "min or max");
-      }
-      if (items.empty()) return stop(BreakReason::k_raises, "min or max of nothing");
-      Value *best = nullptr, *best_key = nullptr;
-      for (Value* item : items) {
-        Value *by = nullptr, *better = nullptr;
-        bool is_known, answer = true;
-        if (Flow flow = call_now(key, {force(item)}, &by); flow != Flow::kGo) return flow;
-        if (best != nullptr) {
-          if (by->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "min or max by a tensor key");
-          if (Flow flow = compare(model->second == do_max ? Py_GT : Py_LT, by, best_key, &better); flow != Flow::kGo)
-            return flow;
-          if (!truth(better, &is_known, &answer)) return stop(BreakReason::k_builtin, "min or max");
-          if (!is_known) specialise(better);
-        }
-        if (answer) best = force(item), best_key = by;
-      }
-      *out = best;
-      return Flow::kGo;
-    }
-    return Flow::kGo;
+    if (keywords != 0) return Flow::kGo;
+    *handled = true;
+    return model->second(*this, arguments, out);
   }
   if (auto math = known.math.find(object);
       math != known.math.end() && keywords == 0 && !arguments.empty() && arguments.size() <= 2) {

@@ -130,29 +130,29 @@ Flow Tracer::return_value(Value* value) {
     if (!result->is_constant() || result->object != Py_None)
       return stop(BreakReason::k_raises, "__init__ returns a value");
   }
+  if (rule == ReturnRule::kIterator && !is_iterator(force(value)))
+    return stop(BreakReason::k_raises, "iter() of an object returns no iterator");
   frames_.pop_back();
-  if (rule == ReturnRule::kPush) frame().stack.push_back(value);
-  if (rule == ReturnRule::kAttribute || rule == ReturnRule::kNamedAttribute) {
-    auto& stack = frame().stack;
-    stack.resize(stack.size() - (rule == ReturnRule::kNamedAttribute ? 2 : 1));
-    stack.push_back(value);
-  }
+  std::vector<Value*>& stack = frame().stack;
+  if (rule == ReturnRule::kNextOr || rule == ReturnRule::kAttribute) stack.pop_back();
+  if (rule == ReturnRule::kNamedAttribute) stack.resize(stack.size() - 2);
+  if (rule != ReturnRule::kInit && rule != ReturnRule::kDiscard) stack.push_back(value);
   return Flow::kGo;
 }
 
 // Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole
 // instruction the break, so nothing may have been changed on the way (record() and changing() see to it).
 Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out) {
-  if (call_now_depth_++ == 0) {
-    call_now_frames_ = static_cast<int>(frames_.size());
-    call_now_serial_ = static_cast<int32_t>(arena_.size());
-  }
+  if (call_now_depth_++ == 0) call_now_frames_ = static_cast<int>(frames_.size());
   size_t floor = frames_.size(), depth = frame().stack.size();
   *out = nullptr;
   Flow flow = operation(out);
   if (flow == Flow::kGo && frames_.size() > floor) flow = run_loop(floor);
   --call_now_depth_;
-  if (flow != Flow::kGo) return flow;
+  if (flow != Flow::kGo) {
+    if (frames_.size() == floor) frame().stack.resize(depth);
+    return flow;
+  }
   if (frame().stack.size() > depth) {
     *out = frame().stack.back();
     frame().stack.pop_back();
@@ -163,6 +163,21 @@ Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out)
 
 Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names) {
   return at_once([&](Value**) { return call(callable, std::move(arguments), names); }, out);
+}
+
+Flow Tracer::call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out, ReturnRule rule) {
+  callable = force(callable);
+  if (callable->kind == ValueKind::kMethod) {
+    arguments.insert(arguments.begin(), callable->items[1]);
+    callable = force(callable->items[0]);
+  }
+  if (callable->kind == ValueKind::kFunction) return inline_call(callable, std::move(arguments), names, rule);
+  size_t floor = frames_.size(), depth = frame().stack.size();
+  Flow flow = call(callable, std::move(arguments), names);
+  if (flow != Flow::kGo || frames_.size() > floor) return flow;  // a frame's own rule is kPush: see its callers
+  *out = frame().stack.back();
+  frame().stack.resize(depth);
+  return Flow::kGo;
 }
 
 Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {

@@ -435,7 +435,7 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
       if (truth(result, &known, &truth_of) && known) return answer(truth_of);
     }
   }
-  return stop(BreakReason::k_container, "in");
+  return contains_by_walk(container, item, out);
 }
 
 // ---- Methods --------------------------------------------------------------------------------------------------------
@@ -463,7 +463,7 @@ static Flow list_method(Tracer& t, Value* self, const std::string& name, std::ve
   }
   if (name == "extend" && given == 1) {
     std::vector<Value*> more;
-    if (t.force(arguments[0]) == self || !t.drain(arguments[0], &more))
+    if (t.force(arguments[0]) == self || !t.drain(arguments[0], &more, Tracer::Asks::kHint))
       return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "extend");
     t.changing(self);
     for (Value* item : more) {

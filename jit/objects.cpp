@@ -137,6 +137,10 @@ static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, P
     (*out)->items = {value, t.constant(reinterpret_cast<PyObject*>(type))};
     return Flow::kGo;
   }
+  if (kind == &PyClassMethodDescr_Type && self == nullptr && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+    *out = t.constant_owned(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));  // chain.from_iterable
+    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text);
+  }
   if (kind->tp_descr_get != nullptr) return t.stop(BreakReason::k_attribute, text);
   *out = t.wrap_bound(attribute, text);
   return Flow::kGo;

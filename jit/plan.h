@@ -90,6 +90,8 @@ enum class RecipeKind : uint8_t {
   kDictIterator,      // parts: dict, items taken; value: as kDictView
   kPartial,           // parts: function, args tuple, kwargs dict
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
+  kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
+  kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
 };
 struct Recipe {
   RecipeKind kind = RecipeKind::kNull;
@@ -110,6 +112,9 @@ enum class ReturnRule : uint8_t {
   // of the instruction's name. kNamedAttribute: in place of object and name.
   kAttribute,
   kNamedAttribute,
+  kIterator,  // the value, which must be an iterator: __iter__
+  kNext,      // the value, above the iterator; StopIteration ends the loop: __next__ of a FOR_ITER
+  kNextOr,    // the value, in place of the default on top of the stack; StopIteration leaves that: next(it, default)
 };
 
 // One frame at an exit: slots that change, as (slot, recipe). Slots not named keep what they hold (root frame only; in

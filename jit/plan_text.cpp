@@ -43,15 +43,16 @@ constexpr const char* kBreakNames[] = {
 // In the order of the enumerators.
 constexpr const char* kConstantNames[] = {"int", "float", "string", "layout", "object", "pointer"};
 constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_over"};
-constexpr const char* kRuleNames[] = {"push", "discard", "init", "truth", "not_truth", "attribute", "named_attribute"};
+constexpr const char* kRuleNames[] = {"push",      "discard",         "init",     "truth", "not_truth",
+                                      "attribute", "named_attribute", "iterator", "next",  "next_or"};
 constexpr const char* kRecipeNames[] = {
-    "value",     "null",         "constant", "box_int",  "box_float",      "box_bool",
-    "tuple",     "list",         "dict",     "set",      "slice",          "cell",
-    "function",  "bound_method", "instance", "range",    "range_iterator", "sequence_iterator",
-    "enumerate", "zip",          "map",      "reversed", "dict_view",      "dict_iterator",
-    "partial",   "call_object"};
+    "value",     "null",         "constant", "box_int",   "box_float",      "box_bool",
+    "tuple",     "list",         "dict",     "set",       "slice",          "cell",
+    "function",  "bound_method", "instance", "range",     "range_iterator", "sequence_iterator",
+    "enumerate", "zip",          "map",      "reversed",  "dict_view",      "dict_iterator",
+    "partial",   "call_object",  "handed",   "with_state"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
-static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kCallObject) + 1);
+static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kWithState) + 1);
 
 template <typename T>
 concept Enum = std::is_enum_v<T>;

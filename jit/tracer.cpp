@@ -196,6 +196,7 @@ RecipeId Tracer::recipe_of(Value* value) {
   auto found = recipes_.find(value);
   if (found != recipes_.end()) return found->second;
   RecipeId id = recipes_[value] = add_recipe({});  // known before its parts are: it may be one of them
+  if (auto before = before_.find(value); shows_before_ && before != before_.end()) value = &before->second;
   Recipe recipe;
   auto part = [&](Value* v) { recipe.parts.push_back(recipe_of(v)); };
   auto constant_part = [&](PyObject* object) { recipe.parts.push_back(recipe_of(constant(object))); };
@@ -292,6 +293,10 @@ RecipeId Tracer::recipe_of(Value* value) {
             part(int_constant(value->index));
             break;
           case IteratorKind::kReversed:
+            if (value->items[0]->kind == ValueKind::kObject) {  // making one asks for __len__
+              iterator_recipe(value, &recipe);
+              break;
+            }
             recipe.kind = RecipeKind::kReversed;
             part(value->items[0]);
             part(int_constant(value->index));
@@ -316,18 +321,27 @@ RecipeId Tracer::recipe_of(Value* value) {
             break;
           case IteratorKind::kEnumerate:
             recipe.kind = RecipeKind::kEnumerate;
-            part(value->items[0]);
+            recipe.parts.push_back(iterable_recipe(value->items[0]));
             part(int_constant(value->index));
             break;
           case IteratorKind::kZip:
             recipe.kind = RecipeKind::kZip;
-            for (Value* item : value->items) part(item);
+            for (Value* item : value->items) recipe.parts.push_back(iterable_recipe(item));
+            if (value->stop == 0) break;
+            recipe = {RecipeKind::kWithState, kNoValue, kNoConstant, {add_recipe(std::move(recipe))}};
+            constant_part(Py_True);  // strict
             break;
           case IteratorKind::kMap:
             recipe.kind = RecipeKind::kMap;
-            for (Value* item : value->items) part(item);
+            part(value->items[0]);
+            for (size_t i = 1; i < value->items.size(); ++i) recipe.parts.push_back(iterable_recipe(value->items[i]));
             break;
-          default: throw Restart{};  // made real where it was created: see iterate()
+          case IteratorKind::kItems:
+            recipe.kind = RecipeKind::kSequenceIterator;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
+          default: iterator_recipe(value, &recipe);
         }
         break;
       default: throw Restart{};
@@ -372,6 +386,7 @@ ValueId Tracer::object_of(Value* value) {
     box.on_fail = exit;
     return box.dst = value->boxed = new_value();
   }
+  if (before_.count(value) != 0) break_from_the_start(BreakReason::k_instruction, "an object that was changed before");
   build_parts(value);
   recipes_.clear();
   RecipeId recipe = recipe_of(value);
@@ -405,6 +420,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     Value* value;
   };
   std::vector<Dead> dead;
+  shows_before_ = kind == ExitKind::kStep;
   for (size_t i = 0; i < visible; ++i) {
     TraceFrame& frame = frames_[i];
     bool innermost = i + 1 == visible;
@@ -456,6 +472,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     if (made || frames_[local.frame].root) slots.insert(place, {local.slot, recipe_of(made ? local.value : null_)});
   }
   recipes_.clear();
+  shows_before_ = false;
   plan().exits.push_back(std::move(exit));
   return static_cast<ExitId>(plan().exits.size() - 1);
 }
@@ -485,8 +502,13 @@ void Tracer::break_from_the_start(BreakReason reason, std::string context) {
 }
 
 void Tracer::changing(Value* value) {
-  if (call_now_depth_ > 0 && value->serial <= call_now_serial_) restart_without_this_call();
-  if (value->serial <= instruction_serial_) changed_ = true;
+  if (value->serial > instruction_serial_) return;
+  if (value->is_virtual()) {
+    before_.try_emplace(value, *value);
+    return;
+  }
+  if (call_now_depth_ > 0) restart_without_this_call();
+  changed_ = true;
 }
 
 void Tracer::restart_without_this_call() {
@@ -536,6 +558,7 @@ Flow Tracer::run_loop(size_t floor) {
     }
     if (call_now_depth_ == 0) {
       changed_ = false;
+      before_.clear();
       instruction_serial_ = static_cast<int32_t>(arena_.size());
     }
     Flow flow = step_or_break(instruction);

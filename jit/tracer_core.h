@@ -156,6 +156,10 @@ class Tracer {
   Flow call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names = nullptr);
   // The same of anything that answers in *out, on the stack, or by a frame that it pushes.
   Flow at_once(const std::function<Flow(Value**)>& operation, Value** out);
+  // A builtin's last act is this call: its result, by `rule`, is the builtin's. *out stays null where a frame will push
+  // it.
+  Flow call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out,
+                 ReturnRule rule = ReturnRule::kPush);
 
   // ---- builtins.cpp
   Flow call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
@@ -173,16 +177,44 @@ class Tracer {
   void dict_put(Value* dict, PyObject* key, Value* value);
   bool dict_complete(Value* dict);  // all keys known, guarded
   Flow container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names, Value** out);
-  Value* iterate(Value* value);  // an iterator; null: cannot be followed
+  bool key_of(Value* key, PyObject** out);  // atoms that hash and compare by value
+  bool is_instance(Value* value);           // an object whose class is known, all through
+  // A method of the class of an object, where it is written in Python; null otherwise.
+  Value* python_method(Value* object, const char* name);
+
+  // ---- iteration.cpp
+  bool is_iterator(Value* value);
+  Value* iterate(Value* value);              // an iterator; null: cannot be followed
+  Flow get_iter(Value* value, Value** out);  // the same as an instruction's last act
   enum class Next { kItem, kEnd, kUnknown };
   Next next(Value* iterator, Value** out);
-  int64_t remaining(Value* iterator);                       // items left if known, else -1
-  bool can_follow(Value* iterator);                         // next() will not answer kUnknown
-  bool drain(Value* iterable, std::vector<Value*>* items);  // all items of something finite
+  Next next_of_parts(Value* iterator, size_t first, std::vector<Value*>* items);
+  int64_t remaining(Value* iterator);                      // items left if known, else -1
+  enum class Asks { kNothing, kHint, kLengthAndHint };     // what the walker asks of an object first, for room
+  bool drain(Value* iterable, std::vector<Value*>* items,  // all items of something finite
+             Asks asks = Asks::kNothing);
+  bool ask_length(Value* iterable, bool hint);
+  int64_t sequence_length(Value* sequence);  // of what kSequence iterators walk; -1: not modelled
+  Value* sequence_item(Value* sequence, int64_t index);
+  Value* make_iterator(IteratorKind kind, std::vector<Value*> items);
+  // Known truth of what a callback answered; kUnknown: not followed. kItem: true, kEnd: false.
+  Next truth_now(Value* value);
+  Flow stop_iteration(const char* what);  // after Next::kUnknown
+  Flow contains_by_walk(Value* container, Value* item, Value** out);
+
+  // ---- itertools.cpp
+  Next next_of_itertools(Value* iterator, Value** out);
+  void iterator_recipe(Value* iterator, Recipe* recipe);
+  RecipeId iterable_recipe(Value* iterator);  // iter() of what it makes runs no code
+  bool call_itertools(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                      Flow* flow);
+
+  // ---- iterators.cpp
+  bool call_iterators(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                      Flow* flow);
   Value* tuple_of(std::vector<Value*> items, PyTypeObject* type = nullptr);
   static bool is_exact_tuple(const Value* value);
   Value* list_of(std::vector<Value*> items);
-  bool key_of(Value* key, PyObject** out);  // atoms that hash and compare by value
 
   Flow run_loop(size_t floor);
   void finish(ExitId exit);
@@ -211,15 +243,17 @@ class Tracer {
   BreakReason reason_{};
   std::string context_;
   int instructions_ = 0;
-  int call_now_depth_ = 0;       // builtins whose callbacks are being followed
-  int call_now_frames_ = 0;      // frames up to the outermost such builtin's call
-  int32_t call_now_serial_ = 0;  // values older than this existed before it
+  int call_now_depth_ = 0;   // builtins whose callbacks are being followed
+  int call_now_frames_ = 0;  // frames up to the outermost such builtin's call
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows
   bool ended_ = false;
-  // A break and a side exit perform the present instruction once more, so it must not have changed anything: no effect
-  // recorded, no value that is older than it moved on. Of a builtin's callbacks the builtin's call is the instruction.
+  // A break and a side exit perform the present instruction once more, so no effect may have been recorded in it, and
+  // virtual values that it changed are shown as they were before. Of a builtin's callbacks the builtin's call is the
+  // instruction.
   bool changed_ = false;
+  std::unordered_map<Value*, Value> before_;
+  bool shows_before_ = false;       // the exit being made performs the instruction once more
   bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
 };

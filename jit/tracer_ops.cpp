@@ -181,6 +181,14 @@ static Flow is_op(Tracer& t, bool invert) {
 
 constexpr int kUnrollNested = 4;  // turns of all inner loops together, in unroll limits
 
+// The Python function that a virtual map calls; null: another callable, or not a map.
+static Value* mapped_function(Tracer& t, Value* iterator) {
+  if (iterator->kind != ValueKind::kIterator || iterator->iterator != IteratorKind::kMap || iterator->is_real())
+    return nullptr;
+  Value* function = t.force(iterator->items[0]);
+  return function->kind == ValueKind::kFunction ? function : nullptr;
+}
+
 static Flow for_iter(Tracer& t, const Instruction& in) {
   TraceFrame& now = t.frame();
   Value* iterator = t.force(now.stack.back());
@@ -196,7 +204,17 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     return Flow::kEnd;
   }
   Value* item = nullptr;
-  switch (t.next(iterator, &item)) {
+  if (Value* method = t.python_method(iterator, "__next__"))
+    return t.inline_call(method, {iterator}, nullptr, ReturnRule::kNext);
+  Tracer::Next found;
+  if (Value* function = mapped_function(t, iterator)) {  // its call is the last act, as __next__ is
+    std::vector<Value*> arguments;
+    found = t.next_of_parts(iterator, 1, &arguments);
+    if (found == Tracer::Next::kItem) return t.inline_call(function, std::move(arguments), nullptr, ReturnRule::kNext);
+  } else {
+    found = t.next(iterator, &item);
+  }
+  switch (found) {
     case Tracer::Next::kItem: t.frame().stack.push_back(item); return Flow::kGo;
     case Tracer::Next::kEnd:
       // Small loops inside small loops unroll too, up to a number of turns in all.
@@ -314,7 +332,7 @@ static Flow call_function_ex(Tracer& t, bool with_keywords) {
   Value* callable = t.force(pop(now));
   pop(now);  // NULL
   std::vector<Value*> arguments;
-  if (!t.drain(positional, &arguments))
+  if (!t.drain(positional, &arguments, Tracer::Asks::kHint))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "f(*x) of an unknown x");
   Ref names;
   if (keywords != nullptr) {
@@ -515,10 +533,8 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_JUMP_IF_FALSE_OR_POP: return branch(pop(now), false, in.target, true);
 
     case Opcode::k_GET_ITER: {
-      Value* iterator = iterate(force(pop(now)));
-      if (iterator == nullptr)
-        return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "iter() of an object that is not modelled");
-      return push(iterator);
+      Flow flow = get_iter(pop(now), &out);
+      return pushed(flow, out);
     }
     case Opcode::k_FOR_ITER: return for_iter(*this, in);
     case Opcode::k_UNPACK_SEQUENCE: return unpack(*this, argument);

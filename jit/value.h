@@ -42,6 +42,31 @@ enum class IteratorKind : uint8_t {
   kDictValues,
   kDictItems,
   kRealRange,
+  kItems,     // items: an object with __getitem__, read from index on
+  kSentinel,  // items: callable, sentinel; stop: 1 when exhausted
+  kFilter,    // items: function, iterator
+  // itertools; see itertools.cpp for what each holds
+  kFilterFalse,
+  kChain,
+  kIslice,
+  kZipLongest,
+  kProduct,
+  kPermutations,
+  kCombinations,
+  kCombinationsReplaced,
+  kAccumulate,
+  kRepeat,
+  kCount,
+  kCycle,
+  kStarmap,
+  kTakewhile,
+  kDropwhile,
+  kCompress,
+  kPairwise,
+  kGroupby,
+  kGroup,
+  kTeeSource,
+  kTee,
   kUnknown
 };
 
@@ -81,8 +106,11 @@ struct Value {
   Value* qualname = nullptr;
   // kIterator
   IteratorKind iterator = IteratorKind::kUnknown;
-  int64_t index = 0;           // position; of enumerate: the count
-  int64_t step = 1, stop = 0;  // ranges
+  int64_t index = 0;             // position; of enumerate: the count
+  int64_t step = 1, stop = 0;    // ranges; zip: stop = 1 when strict
+  std::vector<int64_t> numbers;  // of itertools
+  PyObject* made_in = nullptr;   // code object and offset of the call that made it, where no recipe may be had
+  int32_t made_at = 0;
 
   bool is_number() const { return kind == ValueKind::kInt || kind == ValueKind::kFloat || kind == ValueKind::kBool; }
   bool is_constant() const { return kind == ValueKind::kConstant; }

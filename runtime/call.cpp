@@ -209,10 +209,15 @@ bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen
     PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result.get())->tp_name);
     return false;
   }
-  if (rule == ReturnRule::kAttribute || rule == ReturnRule::kNamedAttribute) {
-    for (int i = rule == ReturnRule::kNamedAttribute ? 2 : 1; i > 0; --i)
-      Py_DECREF(activation.stack()[--activation.depth]);
-  } else if (rule != ReturnRule::kPush) {
+  if (rule == ReturnRule::kIterator && !PyIter_Check(result.get())) {  // Objects/abstract.c, PyObject_GetIter
+    PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(result.get())->tp_name);
+    return false;
+  }
+  int above = rule == ReturnRule::kNamedAttribute                             ? 2
+              : rule == ReturnRule::kAttribute || rule == ReturnRule::kNextOr ? 1
+                                                                              : 0;
+  for (; above > 0; --above) Py_DECREF(activation.stack()[--activation.depth]);
+  if (rule == ReturnRule::kTruth || rule == ReturnRule::kNotTruth) {
     int truth = PyObject_IsTrue(result.get());
     if (truth < 0) return false;
     result = Ref(PyBool_FromLong((truth != 0) == (rule == ReturnRule::kTruth)));
@@ -252,9 +257,18 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   PyObject* result = call_with_placeholders(reinterpret_cast<PyFunctionObject*>(function.get()),
                                             reinterpret_cast<PyCodeObject*>(code.get()), taken, &context);
   if (result == nullptr) apply_rule_to_error(caller, rule, offset);
-  if (result == nullptr || !apply_rule(caller, rule, result)) return raise(run, offset);
   const Bytecode& bytecode = bytecode_of(caller.code);
   int next = bytecode.at(offset).next;
+  bool may_stop = rule == ReturnRule::kNext || rule == ReturnRule::kNextOr;
+  if (result == nullptr && may_stop && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+    PyErr_Clear();
+    if (rule == ReturnRule::kNext) {
+      Py_DECREF(caller.stack()[--caller.depth]);
+      next = bytecode.at(offset).target;
+    }
+  } else if (result == nullptr || !apply_rule(caller, rule, result)) {
+    return raise(run, offset);
+  }
   for (int unit = opcode_unit(caller.code, offset); next <= unit;) next = bytecode.at(next).next;
   if (is_traced(run.thread())) return rest(run, next, "a tracer or profiler is on");
   return go_on(next);

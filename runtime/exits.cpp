@@ -8,6 +8,32 @@ namespace kintsugi {
 
 namespace {
 
+// See RecipeKind::kHanded: zip and its like call iter() on what they are given, which may be user code.
+struct Handed {
+  PyObject ob_base;
+  PyObject* iterator;
+};
+void release_handed(PyObject* self) {
+  Py_XDECREF(reinterpret_cast<Handed*>(self)->iterator);
+  PyObject_Free(self);
+}
+PyObject* iterator_of_handed(PyObject* self) { return Py_NewRef(reinterpret_cast<Handed*>(self)->iterator); }
+
+PyObject* hand_on(PyObject* iterator) {
+  static PyTypeObject* type = [] {
+    static PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0) "kintsugi._runtime.Handed"};
+    made.tp_basicsize = sizeof(Handed);
+    made.tp_flags = Py_TPFLAGS_DEFAULT;
+    made.tp_dealloc = release_handed;
+    made.tp_iter = iterator_of_handed;
+    return PyType_Ready(&made) < 0 ? nullptr : &made;
+  }();
+  Handed* handed = type == nullptr ? nullptr : PyObject_New(Handed, type);
+  if (handed == nullptr) return nullptr;
+  handed->iterator = Py_NewRef(iterator);
+  return &handed->ob_base;
+}
+
 // Builds the objects of one exit or step. One recipe is one object. Containers that can hold themselves (a cell whose
 // function closes over it) are made empty first and filled when everything around them exists.
 class Builder {
@@ -172,6 +198,17 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kCallObject: {
       PyObject* callable = part(recipe, 0);
       return callable == nullptr ? nullptr : call(callable, recipe, 1);
+    }
+    case RecipeKind::kHanded: {
+      PyObject* iterator = part(recipe, 0);
+      return iterator == nullptr ? nullptr : hand_on(iterator);
+    }
+    case RecipeKind::kWithState: {
+      PyObject *iterator = part(recipe, 0), *state = iterator ? part(recipe, 1) : nullptr;
+      if (state == nullptr || !fill_waiting()) return nullptr;
+      Ref name(PyUnicode_InternFromString("__setstate__"));
+      Ref none(name ? PyObject_CallMethodOneArg(iterator, name.get(), state) : nullptr);
+      return none ? Py_NewRef(iterator) : nullptr;
     }
     case RecipeKind::kNull:
     case RecipeKind::kValue:
