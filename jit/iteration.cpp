@@ -2,6 +2,7 @@
 // itertools.cpp. Real ones are not followed, except a range's, which is advanced as a step.
 #include <algorithm>
 
+#include "jit/names.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -11,10 +12,9 @@ bool Tracer::is_instance(Value* value) {
   return value->kind == ValueKind::kObject && (value->is_virtual() || versions_.count(value->type) != 0);
 }
 
-Value* Tracer::python_method(Value* object, const char* name) {
+Value* Tracer::python_method(Value* object, PyObject* name) {
   if (!is_instance(object)) return nullptr;
-  Ref text(PyUnicode_InternFromString(name));
-  Value* method = find_in_class(object->type, text.get());
+  Value* method = find_in_class(object->type, name);
   return method != nullptr && method->kind == ValueKind::kFunction ? method : nullptr;
 }
 
@@ -97,14 +97,13 @@ Value* Tracer::iterate(Value* value) {
   }
   if (value->kind == ValueKind::kObject) {
     if (!is_instance(value)) return nullptr;
-    if (Value* method = python_method(value, "__iter__")) {
+    if (Value* method = python_method(value, interned.iter)) {
       Value* iterator = nullptr;
       if (call_now(method, {value}, &iterator) != Flow::kGo || !is_iterator(iterator)) return nullptr;
       return iterator;
     }
-    Ref name(PyUnicode_InternFromString("__iter__"));
-    if (_PyType_Lookup(value->type, name.get()) != nullptr || value->type->tp_iter != nullptr) return nullptr;
-    return python_method(value, "__getitem__") != nullptr ? make_iterator(IteratorKind::kItems, {value}) : nullptr;
+    if (_PyType_Lookup(value->type, interned.iter) != nullptr || value->type->tp_iter != nullptr) return nullptr;
+    return python_method(value, interned.getitem) != nullptr ? make_iterator(IteratorKind::kItems, {value}) : nullptr;
   }
   if (sequence_length(value) < 0) return nullptr;
   return make_iterator(IteratorKind::kSequence, {value});
@@ -112,7 +111,7 @@ Value* Tracer::iterate(Value* value) {
 
 Flow Tracer::get_iter(Value* value, Value** out) {
   value = force(value);
-  if (Value* method = python_method(value, "__iter__"))
+  if (Value* method = python_method(value, interned.iter))
     return inline_call(method, {value}, nullptr, ReturnRule::kIterator);
   *out = iterate(value);
   if (*out != nullptr) return Flow::kGo;
@@ -187,7 +186,7 @@ Tracer::Next Tracer::next_of_parts(Value* iterator, size_t first, std::vector<Va
 Tracer::Next Tracer::next(Value* iterator, Value** out) {
   iterator = force(iterator);
   if (iterator->kind == ValueKind::kObject) {
-    Value* method = python_method(iterator, "__next__");
+    Value* method = python_method(iterator, interned.next);
     if (method == nullptr || call_now(method, {iterator}, out) != Flow::kGo) return Next::kUnknown;
     return Next::kItem;
   }
@@ -226,7 +225,7 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       return Next::kItem;
     }
     case IteratorKind::kReversed: {
-      if (Value* method = python_method(iterator->items[0], "__getitem__")) {
+      if (Value* method = python_method(iterator->items[0], interned.getitem)) {
         if (iterator->index < 0) return Next::kEnd;
         Value* place = int_constant(iterator->index);
         if (call_now(method, {iterator->items[0], place}, out) != Flow::kGo) return Next::kUnknown;
@@ -295,7 +294,7 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       return Next::kItem;
     }
     case IteratorKind::kItems: {
-      Value* method = iterator->items[0] == nullptr ? nullptr : python_method(iterator->items[0], "__getitem__");
+      Value* method = iterator->items[0] == nullptr ? nullptr : python_method(iterator->items[0], interned.getitem);
       if (method == nullptr) return Next::kUnknown;
       if (call_now(method, {iterator->items[0], int_constant(iterator->index)}, out) != Flow::kGo)
         return Next::kUnknown;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/given.h"
+#include "jit/names.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -27,7 +28,7 @@ Flow do_iter(Tracer& t, Given& given, Value** out) {
   Value* callable = t.force(given.values[0]);
   bool calls = callable->kind == ValueKind::kFunction || callable->kind == ValueKind::kMethod ||
                (callable->is_constant() && Py_TYPE(callable->object)->tp_call != nullptr) ||
-               t.python_method(callable, "__call__") != nullptr;
+               t.python_method(callable, interned.call) != nullptr;
   if (!calls) return t.stop(BreakReason::k_builtin, "iter");
   *out = t.make_iterator(IteratorKind::kSentinel, {callable, given.values[1]});
   return Flow::kGo;
@@ -39,7 +40,7 @@ Flow do_next(Tracer& t, Given& given, Value** out) {
   bool has_default = given.positional == 2;
   Value* iterator = t.force(given.values[0]);
   if (!t.is_iterator(iterator)) return t.stop(BreakReason::k_builtin, "next");
-  if (Value* method = t.python_method(iterator, "__next__")) {
+  if (Value* method = t.python_method(iterator, interned.next)) {
     if (has_default) t.frame().stack.push_back(given.values[1]);
     return t.inline_call(method, {iterator}, nullptr, has_default ? ReturnRule::kNextOr : ReturnRule::kPush);
   }
@@ -112,14 +113,13 @@ Flow do_reversed(Tracer& t, Given& given, Value** out) {
     (*out)->stop = forward->index - forward->step;
     return Flow::kGo;
   }
-  if (Value* method = t.python_method(sequence, "__reversed__"))
+  if (Value* method = t.python_method(sequence, interned.reversed))
     return t.inline_call(method, {sequence}, nullptr, ReturnRule::kPush);
   if (sequence->kind == ValueKind::kObject) {
-    Ref name(PyUnicode_InternFromString("__reversed__"));
-    Value *size = nullptr, *length = t.python_method(sequence, "__len__");
-    if (length == nullptr || t.python_method(sequence, "__getitem__") == nullptr ||
+    Value *size = nullptr, *length = t.python_method(sequence, interned.len);
+    if (length == nullptr || t.python_method(sequence, interned.getitem) == nullptr ||
         PyType_HasFeature(sequence->type, Py_TPFLAGS_DICT_SUBCLASS) ||
-        _PyType_Lookup(sequence->type, name.get()) != nullptr)
+        _PyType_Lookup(sequence->type, interned.reversed) != nullptr)
       return t.stop(BreakReason::k_builtin, "reversed");
     if (Flow flow = t.call_now(length, {sequence}, &size); flow != Flow::kGo) return flow;
     if (!is_length_answer(size)) return t.stop(BreakReason::k_builtin, "reversed");
@@ -204,8 +204,8 @@ Flow do_sorted(Tracer& t, Given& given, Value** out) {
     if (!position || PyList_Append(keys.get(), object) < 0 || PyList_Append(order.get(), position.get()) < 0)
       return t.stop(BreakReason::k_builtin, "sorted");
   }
-  Ref sort(PyObject_GetAttrString(order.get(), "sort")), none(PyTuple_New(0));
-  Ref key_at(PyObject_GetAttrString(keys.get(), "__getitem__"));
+  Ref sort(PyObject_GetAttr(order.get(), interned.sort)), none(PyTuple_New(0));
+  Ref key_at(PyObject_GetAttr(keys.get(), interned.getitem));
   Ref how(key_at ? Py_BuildValue("{s:O,s:O}", "key", key_at.get(), "reverse", reverse ? Py_True : Py_False) : nullptr);
   Ref done(sort && none && how ? PyObject_Call(sort.get(), none.get(), how.get()) : nullptr);
   if (!done) return t.stop(BreakReason::k_raises, "sorted");
@@ -349,12 +349,12 @@ bool Tracer::ask_length(Value* iterable, bool hint) {
   const PySequenceMethods* methods = iterable->type->tp_as_sequence;
   Value* size = nullptr;
   if (methods != nullptr && methods->sq_length != nullptr) {
-    Value* method = python_method(iterable, "__len__");
+    Value* method = python_method(iterable, interned.len);
     return method != nullptr && call_now(method, {iterable}, &size) == Flow::kGo && is_length_answer(size);
   }
   Ref name(PyUnicode_InternFromString("__length_hint__"));
-  if (!hint || _PyType_Lookup(iterable->type, name.get()) == nullptr) return true;
-  Value* method = python_method(iterable, "__length_hint__");
+  if (!hint || _PyType_Lookup(iterable->type, interned.length_hint) == nullptr) return true;
+  Value* method = python_method(iterable, interned.length_hint);
   if (method == nullptr || call_now(method, {iterable}, &size) != Flow::kGo) return false;
   return is_length_answer(size) || (size->is_constant() && size->object == Py_NotImplemented);
 }

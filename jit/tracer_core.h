@@ -180,7 +180,7 @@ class Tracer {
   bool key_of(Value* key, PyObject** out);  // atoms that hash and compare by value
   bool is_instance(Value* value);           // an object whose class is known, all through
   // A method of the class of an object, where it is written in Python; null otherwise.
-  Value* python_method(Value* object, const char* name);
+  Value* python_method(Value* object, PyObject* name);
 
   // ---- iteration.cpp
   bool is_iterator(Value* value);

@@ -1,5 +1,6 @@
 // One short handler an instruction. A handler takes its operands off the symbolic stack and pushes what the instruction
 // leaves; or it answers stop(reason), and the loop puts the stack back and ends the trace with a break there.
+#include "jit/names.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -204,7 +205,7 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     return Flow::kEnd;
   }
   Value* item = nullptr;
-  if (Value* method = t.python_method(iterator, "__next__"))
+  if (Value* method = t.python_method(iterator, interned.next))
     return t.inline_call(method, {iterator}, nullptr, ReturnRule::kNext);
   Tracer::Next found;
   if (Value* function = mapped_function(t, iterator)) {  // its call is the last act, as __next__ is
