@@ -26,7 +26,8 @@ OPS = {row.name: row for row in ops_table.read_ops()}
 DTYPES = [row.name for row in ops_table.read_dtypes()]
 FLOATS = [name for name in DTYPES if name.startswith("float")]
 STRESS = os.environ.get("KINTSUGI_STRESS", "")
-SAMPLED = STRESS not in ("", "no_fuse")  # the other switches do not change kernels: some lengths suffice
+# The other switches do not change kernels, and the sanitizers are slow: some lengths suffice.
+SAMPLED = STRESS not in ("", "no_fuse") or os.environ.get("KINTSUGI_SANITIZED") == "1"
 LENGTHS = (0, 1, 5, 8, 16, 17, 33, 70) if SAMPLED else range(71)
 ELEMENTWISE = [name for name, row in OPS.items() if row.op_class == "kElementwise" and hasattr(kt, name)]
 BINARY = [name for name in ELEMENTWISE if OPS[name].arity == 2]
