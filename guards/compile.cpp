@@ -191,6 +191,16 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     }
     case GuardKind::k_instance_lacks: instance_must_lack(guard); break;
+    case GuardKind::k_word_is:
+      e_.compare(at(hold(guard.a), imm), program_.constants[guard.constant].i64);
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    case GuardKind::k_set_equal:
+    case GuardKind::k_set_has: e_.jump(slow()); break;
+    case GuardKind::k_deque_item:
+      e_.jump(slow());
+      define(guard.dst);
+      break;
     case GuardKind::k_cell_empty:
       e_.compare(at(hold(guard.a), facts.cell_contents_offset), int64_t{0});
       e_.jump_if(Condition::kNotEqual, miss());

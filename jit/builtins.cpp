@@ -280,7 +280,6 @@ struct Table {
   std::unordered_map<PyObject*, Model> models;
   std::unordered_map<PyObject*, FloatFunction> math;
   std::unordered_map<PyObject*, bool> pure;  // answers from its arguments alone
-  PyObject* dict = nullptr;
 
   Table() {
     PyObject* builtins = PyEval_GetBuiltins();
@@ -301,7 +300,6 @@ struct Table {
     add("callable", do_callable);
     add("slice", do_slice);
     add("super", do_super);
-    dict = PyDict_GetItemString(builtins, "dict");
     for (const char* name :
          {"round", "divmod", "pow", "ord", "chr", "str", "repr", "complex", "bin", "hex", "oct", "len", "hash"})
       if (PyObject* object = PyDict_GetItemString(builtins, name)) pure[object] = true;
@@ -379,21 +377,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     *handled = true;
     return flow;
   }
-  if (object == known.dict) {
-    *handled = true;
-    size_t positional = arguments.size() - keywords;
-    Value* dict = make(ValueKind::kDict);
-    if (positional > 1) return stop(BreakReason::k_raises, "dict");
-    if (positional == 1) {
-      Value* other = arguments[0];
-      if (other->kind != ValueKind::kDict || !dict_complete(other)) return stop(BreakReason::k_builtin, "dict");
-      for (size_t i = 0; i < other->entries.size(); ++i)
-        dict_put(dict, other->entries[i].first, dict_get(other, other->entries[i].first));
-    }
-    for (size_t k = 0; k < keywords; ++k) dict_put(dict, PyTuple_GET_ITEM(names, k), arguments[positional + k]);
-    *out = dict;
-    return Flow::kGo;
-  }
+  if (Flow flow = call_container(object, arguments, names, out, handled); *handled || flow != Flow::kGo) return flow;
   if (auto model = known.models.find(object); model != known.models.end()) {
     if (keywords != 0) return Flow::kGo;
     *handled = true;
@@ -435,14 +419,6 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   if (Py_TYPE(object) == &PyMethodDescr_Type && !arguments.empty()) {
     PyMethodDescrObject* method = reinterpret_cast<PyMethodDescrObject*>(object);
     PyTypeObject* owner = method->d_common.d_type;
-    if (owner == &PyList_Type || owner == &PyDict_Type) {
-      Value* self = arguments[0];
-      bool matches = self->kind == (owner == &PyList_Type ? ValueKind::kList : ValueKind::kDict);
-      if (!matches) return stop(BreakReason::k_method, method->d_method->ml_name);
-      std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
-      *handled = true;
-      return container_method(self, method->d_common.d_name, rest, names, out);
-    }
     if (owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type ||
         owner == &PyTuple_Type) {
       std::string name = method->d_method->ml_name;

@@ -286,11 +286,11 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       }
       PyObject* key = dict->entries[iterator->index++].first;
       if (iterator->iterator == IteratorKind::kDictKeys) {
-        *out = constant(key);
+        *out = key_value(key);
         return Next::kItem;
       }
       Value* value = dict_get(dict, key);
-      *out = iterator->iterator == IteratorKind::kDictValues ? value : tuple_of({constant(key), value});
+      *out = iterator->iterator == IteratorKind::kDictValues ? value : tuple_of({key_value(key), value});
       return Next::kItem;
     }
     case IteratorKind::kItems: {

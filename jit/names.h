@@ -72,6 +72,7 @@ namespace kintsugi {
   KN_NAME(stop, "stop")                       \
   KN_NAME(str, "__str__")                     \
   KN_NAME(subclasscheck, "__subclasscheck__") \
+  KN_NAME(update, "update")                   \
   KN_NAME(wrapped, "__wrapped__")
 
 struct Names {

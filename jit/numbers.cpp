@@ -363,51 +363,9 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     return Flow::kGo;
   }
   if (is_numeric(left) && is_numeric(right)) return word_binary(*this, operation, left, right, out);
-  int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
-  bool in_place = operation >= NB_INPLACE_ADD;
-  auto copy_items = [&](Value* sequence, std::vector<Value*>* into) {
-    std::vector<Value*>* items;
-    if (!list_items(sequence, &items)) return false;
-    for (size_t i = 0; i < items->size(); ++i) into->push_back(item_at(sequence, i));
-    return true;
-  };
-  auto is_list = [](Value* v) { return v->kind == ValueKind::kList; };
-  auto is_tuple = [](Value* v) {
-    return v->kind == ValueKind::kTuple ||
-           (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
-  };
-  if (plain == NB_ADD && in_place && is_list(left)) {
-    std::vector<Value*> arguments{right};
-    Value* ignored = nullptr;
-    Flow flow = container_method(left, interned.extend, arguments, nullptr, &ignored);
-    *out = left;
+  bool of_containers = false;
+  if (Flow flow = container_binary(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
     return flow;
-  }
-  if (plain == NB_ADD && ((is_list(left) && is_list(right)) || (is_tuple(left) && is_tuple(right)))) {
-    std::vector<Value*> items;
-    if (is_exact_tuple(left) && is_exact_tuple(right) && (length(left) == 0 || length(right) == 0)) {
-      *out = length(left) == 0 ? right : left;
-      return Flow::kGo;
-    }
-    if (!copy_items(left, &items) || !copy_items(right, &items)) return stop(BreakReason::k_container, "concatenation");
-    *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
-    return Flow::kGo;
-  }
-  if (plain == NB_MULTIPLY && !in_place && (is_list(left) || is_tuple(left)) && right->is_constant() &&
-      PyLong_Check(right->object)) {
-    std::vector<Value*> once, items;
-    int64_t count = PyLong_AsLongLong(right->object);
-    if (!copy_items(left, &once)) return stop(BreakReason::k_container, "repetition");
-    if (PyErr_Occurred() || count > 4096 / static_cast<int64_t>(once.size() + 1))
-      return stop(BreakReason::k_container, "a long repetition");
-    if (is_exact_tuple(left) && (count == 1 || once.empty())) {
-      *out = left;
-      return Flow::kGo;
-    }
-    for (int64_t i = 0; i < count; ++i) items.insert(items.end(), once.begin(), once.end());
-    *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
-    return Flow::kGo;
-  }
   if (left->kind == ValueKind::kObject || right->kind == ValueKind::kObject)
     return object_binary(*this, operation, left, right, out);
   return stop(BreakReason::k_instruction, "an operator of these objects");
@@ -450,34 +408,9 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
       return stop(BreakReason::k_instruction, "comparing functions");
     return answer(same == (operation == Py_EQ));
   }
-  auto is_tuple = [](Value* v) {
-    return v->kind == ValueKind::kTuple ||
-           (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
-  };
-  bool sequences =
-      (left->kind == ValueKind::kList && right->kind == ValueKind::kList) || (is_tuple(left) && is_tuple(right));
-  if (sequences) {
-    std::vector<Value*>*x, *y;
-    if (!list_items(left, &x) || !list_items(right, &y)) return stop(BreakReason::k_container, "comparison");
-    if (equality && x->size() != y->size()) return answer(operation == Py_NE);
-    for (size_t i = 0; i < std::min(x->size(), y->size()); ++i) {
-      Value *p = item_at(left, i), *q = item_at(right, i), *same = nullptr;
-      if (!rule_out_nan(p)) return stop_for_identity(BreakReason::k_container, "comparing containers of NaN", {p, q});
-      if (p == q && !p->is_number()) continue;
-      bool known, truth_of;
-      if (p->kind == ValueKind::kTensor || q->kind == ValueKind::kTensor)
-        return stop(BreakReason::k_container, "comparing containers of tensors");
-      if (Flow flow = compare(Py_EQ, p, q, &same); flow != Flow::kGo) return flow;
-      if (!truth(same, &known, &truth_of)) return stop(BreakReason::k_container, "comparison");
-      if (!known) specialise(same);
-      if (truth_of) continue;
-      if (equality) return answer(operation == Py_NE);
-      return compare(operation, p, q, out);  // the first items that differ decide
-    }
-    if (equality) return answer(operation == Py_EQ);
-    return compare(operation, int_constant(static_cast<int64_t>(x->size())),
-                   int_constant(static_cast<int64_t>(y->size())), out);
-  }
+  bool of_containers = false;
+  if (Flow flow = container_compare(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
+    return flow;
   if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&
       (right->kind != ValueKind::kObject || right->type == left->type)) {
     Value* method = find_in_class(left->type, interned.compare[operation]);

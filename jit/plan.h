@@ -92,6 +92,7 @@ enum class RecipeKind : uint8_t {
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
   kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
+  kSetLike,  // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
 };
 struct Recipe {
   RecipeKind kind = RecipeKind::kNull;

@@ -46,13 +46,13 @@ constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_o
 constexpr const char* kRuleNames[] = {"push",      "discard",         "init",     "truth", "not_truth",
                                       "attribute", "named_attribute", "iterator", "next",  "next_or"};
 constexpr const char* kRecipeNames[] = {
-    "value",     "null",         "constant", "box_int",   "box_float",      "box_bool",
-    "tuple",     "list",         "dict",     "set",       "slice",          "cell",
-    "function",  "bound_method", "instance", "range",     "range_iterator", "sequence_iterator",
-    "enumerate", "zip",          "map",      "reversed",  "dict_view",      "dict_iterator",
-    "partial",   "call_object",  "handed",   "with_state"};
+    "value",     "null",         "constant", "box_int",    "box_float",      "box_bool",
+    "tuple",     "list",         "dict",     "set",        "slice",          "cell",
+    "function",  "bound_method", "instance", "range",      "range_iterator", "sequence_iterator",
+    "enumerate", "zip",          "map",      "reversed",   "dict_view",      "dict_iterator",
+    "partial",   "call_object",  "handed",   "with_state", "set_like"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
-static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kWithState) + 1);
+static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kSetLike) + 1);
 
 template <typename T>
 concept Enum = std::is_enum_v<T>;

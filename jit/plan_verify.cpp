@@ -102,6 +102,9 @@ void Verifier::guard(const Guard& guard) {
     case K::k_dict_keys:
     case K::k_dict_lacks:
     case K::k_instance_lacks:
+    case K::k_set_equal:
+    case K::k_set_has:
+    case K::k_word_is:
     case K::k_tensor_layout:
     case K::k_tensor_class:
     case K::k_range_equal: has_constant = true; break;
@@ -221,7 +224,8 @@ void Verifier::recipe(RecipeId id) {
     case RecipeKind::kBoxFloat:
     case RecipeKind::kBoxBool: use(recipe.value); break;
     case RecipeKind::kConstant:
-    case RecipeKind::kFunction: constant(recipe.constant); break;
+    case RecipeKind::kFunction:
+    case RecipeKind::kSetLike: constant(recipe.constant); break;
     default: break;
   }
   for (RecipeId part : recipe.parts) {

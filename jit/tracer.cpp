@@ -130,7 +130,7 @@ static bool is_atom(PyObject* object) {
     PyObject* self = PyCFunction_GET_SELF(object);
     return self == nullptr || PyModule_CheckExact(self) || (PyType_Check(self) && is_atom(self));
   }
-  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type)
+  if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type)
     return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));
   // Constants of code objects, and shapes: atoms all through.
   if (PyTuple_Check(object) || type == &PyFrozenSet_Type) return true;
@@ -244,7 +244,7 @@ RecipeId Tracer::recipe_of(Value* value) {
         recipe.kind = RecipeKind::kDict;
         for (auto& [key, item] : value->entries) {
           if (item == nullptr) continue;
-          constant_part(key);
+          part(key_value(key));
           part(item);
         }
         break;
@@ -269,6 +269,17 @@ RecipeId Tracer::recipe_of(Value* value) {
         break;
       case ValueKind::kMethod:
         recipe.kind = RecipeKind::kBoundMethod;
+        if (PyObject* method = value->items[0]->object;
+            value->items[0]->is_constant() && method != nullptr &&
+            (Py_TYPE(method) == &PyMethodDescr_Type || Py_TYPE(method) == &PyClassMethodDescr_Type)) {
+          // A method of C binds as its own __get__ says: [].append is no bound method of Python's kind.
+          recipe.kind = RecipeKind::kCallObject;
+          constant_part(PyDict_GetItemString(Py_TYPE(method)->tp_dict, "__get__"));
+          part(value->items[0]);
+          if (Py_TYPE(method) == &PyClassMethodDescr_Type) constant_part(Py_None);
+          part(value->items[1]);
+          break;
+        }
         for (Value* item : value->items) part(item);
         break;
       case ValueKind::kObject:
@@ -367,7 +378,10 @@ void Tracer::build_parts(Value* value) {
       build_parts(part);
   };
   for (Value* part : value->items) build(part);
-  for (auto& [key, part] : value->entries) build(part);
+  for (auto& [key, part] : value->entries) {
+    if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);
+    build(part);
+  }
   for (Value* part : {value->closure, value->defaults, value->keyword_defaults}) build(part);
   building_.erase(value);
 }

@@ -164,7 +164,7 @@ class Tracer {
   // ---- builtins.cpp
   Flow call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
 
-  // ---- containers.cpp
+  // ---- containers.cpp, lists.cpp, dicts.cpp
   bool list_items(Value* value,
                   std::vector<Value*>** items);   // tuple or list, all items known (not necessarily looked at)
   Value* item_at(Value* sequence, size_t index);  // looked at
@@ -177,8 +177,23 @@ class Tracer {
   void dict_put(Value* dict, PyObject* key, Value* value);
   bool dict_complete(Value* dict);  // all keys known, guarded
   Flow container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names, Value** out);
-  bool key_of(Value* key, PyObject** out);  // atoms that hash and compare by value
-  bool is_instance(Value* value);           // an object whose class is known, all through
+  // *handled false: not of containers.
+  Flow call_container(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Flow container_binary(int operation, Value* left, Value* right, Value** out, bool* handled);
+  Flow container_compare(int operation, Value* left, Value* right, Value** out, bool* handled);
+  Flow same_object(Value* left, Value* right, bool* answer);
+  Flow same_item(Value* left, Value* right, bool* same);  // as containers compare: identity first, then ==
+  Flow sort_items(std::vector<Value*>* items, Value* key, bool reverse);
+  ValueId run_method(PyTypeObject* type, const char* name, const std::vector<Value*>& arguments);
+  Flow dict_item(Value* dict, Value* key, Value** out);
+  Flow dict_set_item(Value* dict, Value* key, Value* value);
+  Flow dict_delete_item(Value* dict, Value* key);
+  Flow dict_contains(Value* container, Value* item, bool* found);  // of a dict or a view
+  int64_t dict_length(Value* dict);
+  bool key_of(Value* key, PyObject** out);  // an atom, or what stands for an object that hashes by identity
+  Value* key_value(PyObject* key);          // of a key that key_of answered
+  void keys_are_apart(PyObject* a, PyObject* b);
+  bool is_instance(Value* value);  // an object whose class is known, all through
   // A method of the class of an object, where it is written in Python; null otherwise.
   Value* python_method(Value* object, PyObject* name);
 
@@ -236,6 +251,10 @@ class Tracer {
   std::map<std::string, int32_t> source_ids_;
   std::unordered_map<Value*, RecipeId> recipes_;  // within one exit
   std::set<Value*> building_;                     // see build_parts
+  std::unordered_map<Value*, PyObject*> identity_keys_;
+  std::unordered_map<PyObject*, Value*> key_values_;
+  std::set<std::pair<Value*, Value*>> apart_;  // keys that a guard tells apart
+  int compare_depth_ = 0;                      // containers within containers
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded

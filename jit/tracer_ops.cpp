@@ -133,50 +133,13 @@ static Flow branch_none(Tracer& t, bool jump_if_none, int32_t target) {
   return t.jump_to(target, target <= now.at);
 }
 
-// Atoms other than singletons: two equal ones may be one object or two.
-static bool known_by_value(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
-         type == &PyComplex_Type || type == &PyTuple_Type || type == &PyFrozenSet_Type || type == &PyRange_Type ||
-         type == &PySlice_Type;
-}
-
 static Flow is_op(Tracer& t, bool invert) {
   TraceFrame& now = t.frame();
   Value* right = t.force(pop(now));
   Value* left = t.force(pop(now));
-  bool answer = left == right;
-  if (left->is_number() || right->is_number()) {
-    bool other_is_number_like = left->is_number() && right->is_number();
-    Value* constant = left->is_constant() ? left : right;
-    if (other_is_number_like || (constant->is_constant() && known_by_value(constant->object)))
-      return t.stop_for_identity(BreakReason::k_instruction, "identity of numbers", {left, right});
-    answer = false;
-  } else if (left->is_constant() && right->is_constant()) {
-    // Guards say what such objects are worth, not which ones they are.
-    bool alike = known_by_value(left->object) && Py_TYPE(left->object) == Py_TYPE(right->object);
-    if (alike && (answer || PyObject_RichCompareBool(left->object, right->object, Py_EQ) != 0))
-      return t.stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
-    answer = left->object == right->object;
-  } else if (left->is_constant() || right->is_constant()) {
-    PyObject* constant = left->is_constant() ? left->object : right->object;
-    Value* other = left->is_constant() ? right : left;
-    if (known_by_value(constant) && other->object != nullptr && Py_TYPE(other->object) == Py_TYPE(constant))
-      return t.stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
-  }
-  if (!answer && left->is_real() && right->is_real() && left->source >= 0 && right->source >= 0 &&
-      left->kind == right->kind) {
-    Guard& check = t.guard(GuardKind::k_distinct, left->source);
-    check.a = left->id;
-    check.b = right->id;
-  } else if (!answer && left->is_real() && right->is_real() && (left->source < 0) != (right->source < 0)) {
-    // One was made here: it is new, unless a call that answers its argument made it.
-    if (left->kind == ValueKind::kObject || left->kind == ValueKind::kTensor) {
-      if (left->kind == right->kind && (left->node < 0 && right->node < 0))
-        return t.stop(BreakReason::k_instruction, "identity of objects made by calls");
-    }
-  }
-  now.stack.push_back(t.constant(answer != invert ? Py_True : Py_False));
+  bool same = false;
+  if (Flow flow = t.same_object(left, right, &same); flow != Flow::kGo) return flow;
+  now.stack.push_back(t.constant(same != invert ? Py_True : Py_False));
   return Flow::kGo;
 }
 
@@ -597,18 +560,24 @@ Flow Tracer::step(const Instruction& in) {
       Value* dict = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
       return set_item(dict, key, value);
     }
-    case Opcode::k_DICT_MERGE:
     case Opcode::k_DICT_UPDATE: {
       Value* other = force(pop(now));
-      Value* dict = stack[stack.size() - argument];
+      std::vector<Value*> arguments{other};
+      if (other->kind != ValueKind::kDict)
+        return stop(BreakReason::k_container, "merging a dict that is not modelled");
+      return container_method(stack[stack.size() - argument], interned.update, arguments, nullptr, &out);
+    }
+    case Opcode::k_DICT_MERGE: {
+      Value* other = force(pop(now));
+      Value* dict = force(stack[stack.size() - argument]);
       if (other->kind != ValueKind::kDict || !dict_complete(other) || dict->is_real() || dict->kind != ValueKind::kDict)
         return stop(BreakReason::k_container, "merging a dict that is not modelled");
       for (size_t i = 0; i < other->entries.size(); ++i) {
         PyObject* key = other->entries[i].first;
         Value* value = dict_get(other, key);
         if (value == nullptr) continue;
-        if (in.opcode == Opcode::k_DICT_MERGE && dict_get(dict, key) != nullptr)
-          return stop(BreakReason::k_raises, "keyword given twice");
+        if (!PyUnicode_CheckExact(key)) return stop(BreakReason::k_raises, "keywords must be strings");
+        if (dict_get(dict, key) != nullptr) return stop(BreakReason::k_raises, "keyword given twice");
         dict_put(dict, key, value);
       }
       return Flow::kGo;

@@ -114,6 +114,7 @@ struct Value {
 
   bool is_number() const { return kind == ValueKind::kInt || kind == ValueKind::kFloat || kind == ValueKind::kBool; }
   bool is_constant() const { return kind == ValueKind::kConstant; }
+  bool has_origins() const { return id != kNoValue && source >= 0; }  // a real list's items may be from the entry
   bool is_real() const { return id != kNoValue && !is_number(); }  // an object exists at run time
   bool is_virtual() const { return !is_real() && !is_number() && !is_constant(); }
 };

@@ -195,6 +195,7 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kDictView:
     case RecipeKind::kDictIterator: return make_dict_walk(recipe);
     case RecipeKind::kPartial: return make_partial(recipe);
+    case RecipeKind::kSetLike: return clone_set(constant(recipe.constant), /*frozen=*/recipe.value != 0);
     case RecipeKind::kCallObject: {
       PyObject* callable = part(recipe, 0);
       return callable == nullptr ? nullptr : call(callable, recipe, 1);

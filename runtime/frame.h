@@ -298,6 +298,57 @@ inline bool has_only_str_keys(PyObject* dict) { return DK_IS_UNICODE(keys_of(dic
 inline uint64_t version_of_dict(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 inline Py_ssize_t entry_count_of(const PyDictKeysObject* keys) { return keys->dk_nentries; }
 
+// ---- Sets ----------------------------------------------------------------------------------------------------------
+
+inline bool is_entry(const setentry& entry) { return entry.key != nullptr && entry.hash != -1; }  // -1: deleted
+
+// A set of the type with the very table of `like`: the same order, now and after further changes. Null with an
+// exception set when memory is short.
+inline PyObject* clone_set(PyObject* like, bool frozen) {
+  auto* from = reinterpret_cast<PySetObject*>(like);
+  PyObject* clone = frozen ? PyFrozenSet_New(nullptr) : PySet_New(nullptr);
+  if (clone == nullptr) return nullptr;
+  auto* to = reinterpret_cast<PySetObject*>(clone);
+  if (from->table != from->smalltable) {
+    auto* table = static_cast<setentry*>(PyMem_Malloc(static_cast<size_t>(from->mask + 1) * sizeof(setentry)));
+    if (table == nullptr) {
+      Py_DECREF(clone);
+      return PyErr_NoMemory();
+    }
+    to->table = table;
+  }
+  for (Py_ssize_t i = 0; i <= from->mask; ++i) {
+    to->table[i] = from->table[i];
+    if (is_entry(from->table[i])) Py_INCREF(from->table[i].key);
+  }
+  to->mask = from->mask;
+  to->fill = from->fill;
+  to->used = from->used;
+  to->finger = from->finger;
+  return clone;
+}
+
+// Entry by entry, dummies too; `same` compares two keys of one hash without running user code.
+template <typename Same>
+bool have_same_table(PyObject* a, PyObject* b, Same same) {
+  auto *x = reinterpret_cast<PySetObject*>(a), *y = reinterpret_cast<PySetObject*>(b);
+  if (x->used != y->used || x->fill != y->fill || x->mask != y->mask || x->finger != y->finger) return false;
+  for (Py_ssize_t i = 0; i <= x->mask; ++i) {
+    const setentry &left = x->table[i], &right = y->table[i];
+    if (left.hash != right.hash || (left.key == nullptr) != (right.key == nullptr)) return false;
+    if (is_entry(left) && !same(left.key, right.key)) return false;
+  }
+  return true;
+}
+
+// Keys of the hash, until `stop` says so. Linear: the order of probing is set.c's own business.
+template <typename Stop>
+void keys_of_hash(PyObject* set, Py_hash_t hash, Stop stop) {
+  auto* from = reinterpret_cast<PySetObject*>(set);
+  for (Py_ssize_t i = 0; i <= from->mask; ++i)
+    if (from->table[i].hash == hash && is_entry(from->table[i]) && stop(from->table[i].key)) return;
+}
+
 // The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is
 // none.
 struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
