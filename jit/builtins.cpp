@@ -271,6 +271,8 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
   }
   if (type == nullptr || !type->is_constant() || !PyType_Check(type->object) || self->kind != ValueKind::kObject)
     return t.stop(BreakReason::k_builtin, "super");
+  if (!PyType_IsSubtype(self->type, reinterpret_cast<PyTypeObject*>(type->object)) || !t.ensure_version(self->type))
+    return t.stop(BreakReason::k_raises, "super");
   *out = t.make(ValueKind::kSuper);
   (*out)->items = {type, self};
   return Flow::kGo;

@@ -333,6 +333,13 @@ static bool known_by_value(PyObject* object) {
 // Whether both are one object, in every call that the guards let pass.
 Flow Tracer::same_object(Value* left, Value* right, bool* answer) {
   *answer = left == right;
+  auto is_truth = [](Value* value) {
+    return value->kind == ValueKind::kBool || (value->is_constant() && PyBool_Check(value->object));
+  };
+  if (is_truth(left) && is_truth(right)) {  // there are two of them
+    left = specialise(left);
+    right = specialise(right);
+  }
   if (left->is_number() || right->is_number()) {
     bool other_is_number_like = left->is_number() && right->is_number();
     Value* constant = left->is_constant() ? left : right;

@@ -160,9 +160,17 @@ static Flow call_getter(Tracer& t, Value* getter, std::vector<Value*> arguments,
   return flow;
 }
 
+// Keys in an instance's dict that are no str: looking a name up may call their __eq__.
+static bool has_odd_names(const Value* object) {
+  if (!object->is_real() || object->source < 0 || inline_values_of(object->object) != nullptr) return false;
+  PyObject* dict = instance_dict_of(object->object);
+  return dict != nullptr && !has_only_str_keys(dict);
+}
+
 static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** out) {
   PyTypeObject* type = object->type;
   std::string text = std::string(type->tp_name) + "." + text_of(name);
+  if (has_odd_names(object)) return t.stop(BreakReason::k_attribute, text);
   if (!plain_getattr(type) || (object->is_real() && object->source >= 0 && t.versions_.count(type) == 0)) {
     bool only_fallback = t.versions_.count(type) != 0 && _PyType_Lookup(type, interned.getattribute) ==
                                                              _PyType_Lookup(&PyBaseObject_Type, interned.getattribute);
@@ -345,6 +353,7 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
   if (object->kind != ValueKind::kObject || !plain_getattr(object->type) || !ensure_version(object->type)) return false;
   PyObject* in_class = _PyType_Lookup(object->type, name);
   if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) return false;
+  if (has_odd_names(object)) return false;
   *answer = in_class != nullptr || own_attribute(*this, object, name) != nullptr;
   return true;
 }
@@ -385,6 +394,7 @@ Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
   PyTypeObject* type = object->type;
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   bool versioned = object->is_virtual() || versions_.count(type) != 0;
+  if (has_odd_names(object)) return stop(BreakReason::k_attribute, text);
   if (!versioned || type->tp_setattro != PyObject_GenericSetAttr || !ensure_version(type))
     return stop(BreakReason::k_attribute, text);
   PyObject* in_class = _PyType_Lookup(type, name);

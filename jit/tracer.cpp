@@ -435,6 +435,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   };
   std::vector<Dead> dead;
   shows_before_ = kind == ExitKind::kStep;
+  bool read = std::any_of(frames_.begin(), frames_.end(),
+                          [](const TraceFrame& frame) { return frame.bytecode->calls_frame_readers; });
   for (size_t i = 0; i < visible; ++i) {
     TraceFrame& frame = frames_[i];
     bool innermost = i + 1 == visible;
@@ -450,7 +452,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
       Value* value = frame.locals[slot];
       if (value->forwarded != nullptr && !(frame.root && value->slot == static_cast<int32_t>(slot)))
         value = value->forwarded;
-      bool live = input_.policy.exact_locals || shows_dead_locals_ ||
+      bool live = input_.policy.exact_locals || read || shows_dead_locals_ ||
                   frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
       bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() ||
@@ -552,6 +554,7 @@ Flow Tracer::step_or_break(const Instruction& instruction) {
     auto found = known.find({frame().bytecode->code, frame().at});
     if (found != known.end()) return stop(found->second.first, found->second.second);
   }
+  if (drops_a_finaliser(instruction)) return stop(BreakReason::k_instruction, "it may end an object that runs code");
   return step(instruction);
 }
 

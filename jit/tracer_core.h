@@ -81,6 +81,7 @@ class Tracer {
   void restart_without_this_call();                                   // the call that the innermost frame came from
   [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
   Flow step_or_break(const Instruction& instruction);
+  bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
   void check_word(Value* number, int64_t expected, ExitId on_fail);
 
   // ---- wrap.cpp: objects reached from the entry become values; guards say so

@@ -189,6 +189,12 @@ inline PyObject* slot_name(const PyCodeObject* code, int slot) {
   return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
 }
 
+// A generator that waits inside a block with a handler: closing it runs that.
+inline bool runs_code_when_closed(PyObject* generator) {
+  auto* self = reinterpret_cast<PyGenObject*>(generator);
+  return self->gi_frame_state == FRAME_SUSPENDED && PyBytes_GET_SIZE(self->gi_code->co_exceptiontable) > 0;
+}
+
 // ---- Functions -----------------------------------------------------------------------------------------------------
 
 inline PyCodeObject* code_of(const PyFunctionObject* function) {
@@ -224,6 +230,7 @@ inline constexpr int kManagedDictOffset = -3 * static_cast<int>(sizeof(PyObject*
 inline PyDictValues* inline_values_of(PyObject* object) {
   return has_managed_dict(object) ? *_PyObject_ValuesPointer(object) : nullptr;
 }
+inline PyObject* const* items_of(const PyDictValues* values) { return values->values; }
 inline PyObject* instance_dict_of(PyObject* object) {  // borrowed; null when there is none (yet)
   if (has_managed_dict(object)) return *_PyObject_ManagedDictPointer(object);
   PyObject** place = _PyObject_GetDictPtr(object);
