@@ -16,6 +16,14 @@ namespace {
 using Arguments_ = std::vector<Value*>;
 using Model = Flow (*)(Tracer&, Arguments_&, Value**);
 
+// What no model below knows: a call of atoms, perhaps.
+Flow pure_or_stop(Tracer& t, const char* name, Arguments_& a, Value** out) {
+  bool handled = false;
+  PyObject* callable = PyDict_GetItemString(PyEval_GetBuiltins(), name);
+  Flow flow = callable == nullptr ? Flow::kGo : t.pure_call(callable, a, nullptr, out, &handled);
+  return flow != Flow::kGo || handled ? flow : t.stop(BreakReason::k_builtin, name);
+}
+
 bool is_int(Value* v) {
   return v->kind == ValueKind::kInt || (v->is_constant() && (PyLong_CheckExact(v->object) || PyBool_Check(v->object)));
 }
@@ -47,6 +55,7 @@ Flow do_len(Tracer& t, Arguments_& a, Value** out) {
     }
     return t.binary(NB_ADD, size, t.int_constant(static_cast<int64_t>(v->items.size())), out);
   }
+  if (t.is_pure_object(v)) return t.pure_length(v, out);
   if (v->kind == ValueKind::kObject) {
     if (v->is_real() && t.versions_.count(v->type) == 0) return t.stop(BreakReason::k_builtin, "len");
     Value* method = t.find_in_class(v->type, interned.len);
@@ -148,7 +157,7 @@ Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
     Value* method = t.find_in_class(a[0]->type, interned.abs);
     if (method != nullptr && method->kind == ValueKind::kFunction) return t.call_now(method, {a[0]}, out);
   }
-  return t.stop(BreakReason::k_builtin, "abs");
+  return pure_or_stop(t, "abs", a, out);
 }
 
 Flow do_float(Tracer& t, Arguments_& a, Value** out) {
@@ -162,7 +171,7 @@ Flow do_float(Tracer& t, Arguments_& a, Value** out) {
     *out = t.constant_owned(PyNumber_Float(object));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "float");
   }
-  return t.stop(BreakReason::k_builtin, "float");
+  return pure_or_stop(t, "float", a, out);
 }
 Flow do_int(Tracer& t, Arguments_& a, Value** out) {
   PyObject* object;
@@ -175,10 +184,37 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
     *out = t.constant_owned(PyNumber_Long(object));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "int");
   }
-  return t.stop(BreakReason::k_builtin, "int");
+  if (a.size() == 1 && a[0]->kind == ValueKind::kBool) return t.binary(NB_ADD, a[0], t.int_constant(0), out);
+  return pure_or_stop(t, "int", a, out);
+}
+Flow do_str(Tracer& t, Arguments_& a, Value** out) {
+  return a.size() == 1 ? t.text_value(a[0], 1, out) : pure_or_stop(t, "str", a, out);
+}
+Flow do_repr(Tracer& t, Arguments_& a, Value** out) {
+  return a.size() == 1 ? t.text_value(a[0], 2, out) : t.stop(BreakReason::k_raises, "repr");
+}
+Flow do_ascii(Tracer& t, Arguments_& a, Value** out) {
+  return a.size() == 1 ? t.text_value(a[0], 3, out) : t.stop(BreakReason::k_raises, "ascii");
+}
+Flow do_format(Tracer& t, Arguments_& a, Value** out) {
+  if (a.empty() || a.size() > 2) return t.stop(BreakReason::k_raises, "format");
+  return t.format_value(a[0], 0, a.size() == 2 ? a[1] : nullptr, out);
+}
+// Of what stays one object: an atom may be another one each time.
+Flow do_id(Tracer& t, Arguments_& a, Value** out) {
+  Value* v = a.size() == 1 ? a[0] : nullptr;
+  bool lasts =
+      v != nullptr && (v->kind == ValueKind::kTensor || v->kind == ValueKind::kList || v->kind == ValueKind::kDict ||
+                       v->kind == ValueKind::kFunction || (v->kind == ValueKind::kObject && !t.is_pure_object(v)));
+  if (!lasts) return t.stop(BreakReason::k_builtin, "id");
+  return t.identity_number(v, out);
+}
+Flow do_locals(Tracer& t, Arguments_& a, Value** out) {
+  return a.empty() ? t.local_names(out) : t.stop(BreakReason::k_raises, "locals");
 }
 Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   bool known, answer;
+  if (a.empty()) return *out = t.constant(Py_False), Flow::kGo;
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_data_branch, "bool()");
   if (a.size() != 1 || !t.truth(a[0], &known, &answer, &a[0]))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "bool");
@@ -281,7 +317,6 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
 struct Table {
   std::unordered_map<PyObject*, Model> models;
   std::unordered_map<PyObject*, FloatFunction> math;
-  std::unordered_map<PyObject*, bool> pure;  // answers from its arguments alone
 
   Table() {
     PyObject* builtins = PyEval_GetBuiltins();
@@ -302,9 +337,12 @@ struct Table {
     add("callable", do_callable);
     add("slice", do_slice);
     add("super", do_super);
-    for (const char* name :
-         {"round", "divmod", "pow", "ord", "chr", "str", "repr", "complex", "bin", "hex", "oct", "len", "hash"})
-      if (PyObject* object = PyDict_GetItemString(builtins, name)) pure[object] = true;
+    add("str", do_str);
+    add("repr", do_repr);
+    add("ascii", do_ascii);
+    add("format", do_format);
+    add("locals", do_locals);
+    add("id", do_id);
     Ref module(PyImport_ImportModule("math"));
     if (!module) {
       PyErr_Clear();
@@ -321,47 +359,12 @@ struct Table {
     PyObject* names = PyModule_GetDict(module.get());
     for (auto& [name, function] : kMath)
       if (PyObject* object = PyDict_GetItemString(names, name)) math[object] = function;
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(names, &position, &key, &value))
-      if (PyCFunction_Check(value)) pure[Py_NewRef(value)] = true;
   }
 };
 
 const Table& table() {
   static const Table* table = new Table;
   return *table;
-}
-
-bool is_atom_result(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
-         type == &PyBytes_Type || type == &PyComplex_Type || type == &PyTuple_Type || object == Py_None;
-}
-
-// A pure function of atoms is evaluated now. Nothing is pushed when it raises: the real call will.
-Flow fold_call(Tracer& t, PyObject* callable, const Arguments_& a, PyObject* names, Value** out, bool* handled) {
-  std::vector<PyObject*> objects;
-  for (Value* v : a) {
-    PyObject* object;
-    if (!t.fold(v, &object)) return Flow::kGo;
-    if (PyLong_Check(object) && _PyLong_NumBits(object) > 4096) return Flow::kGo;
-    objects.push_back(object);
-  }
-  size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  Ref result(PyObject_Vectorcall(callable, objects.data(), objects.size() - keywords, names));
-  *handled = true;
-  if (!result) return t.stop(BreakReason::k_raises, "a builtin");
-  if (PyList_CheckExact(result.get())) {  // str.split
-    std::vector<Value*> items;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
-      items.push_back(t.constant(PyList_GET_ITEM(result.get(), i)));
-    *out = t.list_of(std::move(items));
-    return Flow::kGo;
-  }
-  if (!is_atom_result(result.get())) return t.stop(BreakReason::k_builtin, "a builtin");
-  *out = t.constant(result.get());
-  return Flow::kGo;
 }
 
 }  // namespace
@@ -380,6 +383,10 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     return flow;
   }
   if (Flow flow = call_container(object, arguments, names, out, handled); *handled || flow != Flow::kGo) return flow;
+  if (keywords > 0 && PyType_Check(object)) {  // int("ff", base=16), str(b"a", encoding="ascii")
+    flow = pure_call(object, arguments, names, out, handled);
+    if (*handled || flow != Flow::kGo) return flow;
+  }
   if (auto model = known.models.find(object); model != known.models.end()) {
     if (keywords != 0) return Flow::kGo;
     *handled = true;
@@ -417,18 +424,9 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
       return Flow::kGo;
     }
   }
-  if (known.pure.count(object) != 0) return fold_call(*this, object, arguments, names, out, handled);
-  if (Py_TYPE(object) == &PyMethodDescr_Type && !arguments.empty()) {
-    PyMethodDescrObject* method = reinterpret_cast<PyMethodDescrObject*>(object);
-    PyTypeObject* owner = method->d_common.d_type;
-    if (owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type ||
-        owner == &PyTuple_Type) {
-      std::string name = method->d_method->ml_name;
-      bool long_result = name == "ljust" || name == "rjust" || name == "center" || name == "zfill";
-      if (!long_result) return fold_call(*this, object, arguments, names, out, handled);
-    }
-  }
-  return Flow::kGo;
+  flow = module_call(object, arguments, names, out, handled);
+  if (*handled || flow != Flow::kGo) return flow;
+  return pure_call(object, arguments, names, out, handled);
 }
 
 }  // namespace kintsugi

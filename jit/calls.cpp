@@ -94,6 +94,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   std::string text = PyUnicode_AsUTF8(name) != nullptr ? PyUnicode_AsUTF8(name) : "?";
   PyErr_Clear();
   if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
+  if (bytecode_of(function->code).left_alone) return stop(BreakReason::k_not_inlined, text);
   if (!is_ordinary(function->code)) return stop(BreakReason::k_generator, text);
   if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0)
     return stop(BreakReason::k_not_inlined, text);
@@ -183,7 +184,18 @@ Flow Tracer::call_last(Value* callable, std::vector<Value*> arguments, PyObject*
 Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {
   callable = force(callable);
   switch (callable->kind) {
-    case ValueKind::kFunction: return inline_call(callable, std::move(arguments), names, ReturnRule::kPush);
+    case ValueKind::kFunction: {
+      if (callable->source >= 0) {  // of re: written in Python, known by what it answers
+        Value* out = nullptr;
+        bool handled = false;
+        Flow flow = pure_call(callable->object, arguments, names, &out, &handled);
+        if (handled || flow != Flow::kGo) {
+          if (flow == Flow::kGo) frame().stack.push_back(out);
+          return flow;
+        }
+      }
+      return inline_call(callable, std::move(arguments), names, ReturnRule::kPush);
+    }
     case ValueKind::kMethod: {
       arguments.insert(arguments.begin(), callable->items[1]);
       return call(callable->items[0], std::move(arguments), names);

@@ -201,15 +201,9 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
     if (key == nullptr) return t.stop(BreakReason::k_container, "a slice by objects");
   }
   if (!t.list_items(container, &items)) {
+    if (t.is_atomic(container)) return t.pure_item(container, key, out);
     if (container->is_constant() && PyType_Check(container->object))
       return t.stop(BreakReason::k_call, "a generic alias");
-    if (key->is_number() && t.fold(container, &a) && !PyRange_Check(a)) {
-      key = t.specialise(key);
-      Ref result(PyObject_GetItem(a, key->object));
-      if (!result) return t.stop(BreakReason::k_raises, "index");
-      *out = t.constant(result.get());
-      return Flow::kGo;
-    }
     if (is_slice && t.fold(container, &a)) {
       *out = t.constant_owned(PyObject_GetItem(a, key->object));
       return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "slice");
@@ -254,6 +248,7 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
     case ValueKind::kList:
     case ValueKind::kConstant: return item_of_sequence(*this, container, key, out);
     case ValueKind::kObject:
+      if (is_pure_object(container)) return pure_item(container, key, out);
       if (Value* method = own_method(*this, container, interned.getitem))
         return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
       break;
@@ -333,6 +328,8 @@ static bool known_by_value(PyObject* object) {
 // Whether both are one object, in every call that the guards let pass.
 Flow Tracer::same_object(Value* left, Value* right, bool* answer) {
   *answer = left == right;
+  if (!*answer && is_pure_object(left) && is_pure_object(right) && left->type == right->type)
+    return stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
   auto is_truth = [](Value* value) {
     return value->kind == ValueKind::kBool || (value->is_constant() && PyBool_Check(value->object));
   };
@@ -408,6 +405,10 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     if (found < 0) return stop(BreakReason::k_raises, "in");
     return answer(found != 0);
   }
+  bool in_text =
+      is_pure_object(container) ||
+      (container->is_constant() && (PyUnicode_CheckExact(container->object) || PyBytes_CheckExact(container->object)));
+  if (in_text && is_atomic(item)) return pure_contains(container, item, out);
   if (container->kind == ValueKind::kDict || is_view(container)) {
     bool found = false;
     if (Flow flow = dict_contains(container, item, &found); flow != Flow::kGo) return flow;

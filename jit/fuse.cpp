@@ -622,6 +622,7 @@ class Fuser {
       case StepKind::k_group:
       case StepKind::k_run_op:
       case StepKind::k_run_call:
+      case StepKind::k_pure_call:
       case StepKind::k_tensor_view:
       case StepKind::k_box_int:
       case StepKind::k_box_float:

@@ -169,6 +169,7 @@ Flow Tracer::stop_for_identity(BreakReason reason, std::string context, std::ini
 
 bool Tracer::rule_out_nan(Value* number) {
   if (number->is_constant()) return !is_nan(number->object);
+  if (number->kind == ValueKind::kObject) return number->type != &PyComplex_Type;
   if (number->kind != ValueKind::kFloat) return true;
   if (std::isnan(number->float_hint)) return false;
   specialise(word_compare(Compare::kEqual, number, number));
@@ -220,7 +221,8 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
         math(FloatFunction::kRemainder)->float_hint = x - y * std::floor(x / y);
         break;
       case NB_POWER:
-        if (x < 0 || (x == 0 && y < 0)) return t.stop(BreakReason::k_instruction, "a power that may be complex");
+        if (x == 0 && y < 0) return t.stop(BreakReason::k_raises, "a power of zero");
+        if (x < 0) return t.pure_operator(operation, left, right, out);  // may be complex
         math(FloatFunction::kPow)->float_hint = std::pow(x, y);
         break;
       default: return t.stop(BreakReason::k_raises, "operator on floats");
@@ -232,20 +234,21 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
   int64_t x = a->int_hint, y = b->int_hint, r = 0;
   switch (operation) {
     case NB_ADD:
-      if (__builtin_add_overflow(x, y, &r)) return t.stop(BreakReason::k_instruction, "an int beyond 64 bits");
+      if (__builtin_add_overflow(x, y, &r)) return t.pure_operator(operation, left, right, out);
       finish(StepKind::k_int_add, a, b, ValueKind::kInt, true, 0)->int_hint = r;
       break;
     case NB_SUBTRACT:
-      if (__builtin_sub_overflow(x, y, &r)) return t.stop(BreakReason::k_instruction, "an int beyond 64 bits");
+      if (__builtin_sub_overflow(x, y, &r)) return t.pure_operator(operation, left, right, out);
       finish(StepKind::k_int_sub, a, b, ValueKind::kInt, true, 0)->int_hint = r;
       break;
     case NB_MULTIPLY:
-      if (__builtin_mul_overflow(x, y, &r)) return t.stop(BreakReason::k_instruction, "an int beyond 64 bits");
+      if (__builtin_mul_overflow(x, y, &r)) return t.pure_operator(operation, left, right, out);
       finish(StepKind::k_int_mul, a, b, ValueKind::kInt, true, 0)->int_hint = r;
       break;
     case NB_FLOOR_DIVIDE:
     case NB_REMAINDER: {
-      if (y == 0 || (x == INT64_MIN && y == -1)) return t.stop(BreakReason::k_raises, "integer division");
+      if (y == 0) return t.stop(BreakReason::k_raises, "integer division");
+      if (x == INT64_MIN && y == -1) return t.pure_operator(operation, left, right, out);
       int64_t q = x / y, m = x % y;
       if (m != 0 && (m < 0) != (y < 0)) --q, m += y;
       bool divide = operation == NB_FLOOR_DIVIDE;
@@ -268,7 +271,7 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
                                                                             : (x ^ y);
       break;
     }
-    default: return t.stop(BreakReason::k_instruction, "an operator on dynamic ints");
+    default: return t.pure_operator(operation, left, right, out);
   }
   return Flow::kGo;
 }
@@ -345,6 +348,11 @@ static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, V
   return flow;
 }
 
+static bool type_is_text(Value* value) {
+  return value->is_constant() ? PyUnicode_CheckExact(value->object)
+                              : value->kind == ValueKind::kObject && value->type == &PyUnicode_Type;
+}
+
 Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   auto of_python_class = [&](Value* value) {  // and no number: tensors know those
     return value->kind == ValueKind::kObject && versions_.count(value->type) != 0 &&
@@ -363,6 +371,9 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     return Flow::kGo;
   }
   if (is_numeric(left) && is_numeric(right)) return word_binary(*this, operation, left, right, out);
+  if (is_atomic(left) && is_atomic(right)) return pure_operator(operation, left, right, out);
+  if (operation % NB_INPLACE_ADD == NB_REMAINDER && type_is_text(left))
+    return pure_operator(operation, left, right, out);
   bool of_containers = false;
   if (Flow flow = container_binary(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
     return flow;
@@ -379,6 +390,33 @@ static bool compares_by_identity(Value* value) {
   PyTypeObject* type = Py_TYPE(value->object);
   return value->object == Py_None || type->tp_richcompare == nullptr ||
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+// Kinds whose == answers False for every other of them. kUnknown: may run anything.
+enum class Family { kUnknown, kNumber, kText, kBytes, kTuple, kList, kDict, kRange, kSlice, kNone, kSet, kIdentity };
+static Family family_of(Tracer& t, Value* value) {
+  PyTypeObject* type = type_of(value);
+  if (type == nullptr || value->kind == ValueKind::kTensor) return Family::kUnknown;
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyComplex_Type)
+    return Family::kNumber;
+  if (type == &PyUnicode_Type) return Family::kText;
+  if (type == &PyBytes_Type) return Family::kBytes;
+  if (type == &PyTuple_Type || is_size(type)) return Family::kTuple;
+  if (type == &PyList_Type) return Family::kList;
+  if (type == &PyDict_Type) return Family::kDict;
+  if (type == &PyRange_Type) return Family::kRange;
+  if (type == &PySlice_Type) return Family::kSlice;
+  if (type == &PyFrozenSet_Type || type == &PySet_Type) return Family::kSet;
+  if (value->is_constant() && value->object == Py_None) return Family::kNone;
+  if (compares_by_identity(value)) return Family::kIdentity;
+  if (value->kind != ValueKind::kObject || (value->is_real() && t.versions_.count(type) == 0) ||
+      !t.ensure_version(type))
+    return Family::kUnknown;
+  for (int operation : {Py_EQ, Py_NE})
+    if (_PyType_Lookup(type, interned.compare[operation]) !=
+        _PyType_Lookup(&PyBaseObject_Type, interned.compare[operation]))
+      return Family::kUnknown;
+  return Family::kIdentity;
 }
 
 Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
@@ -402,6 +440,7 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     *out = word_compare(kBy[operation], left, right);
     return Flow::kGo;
   }
+  if (is_atomic(left) && is_atomic(right)) return pure_compare(operation, left, right, out);
   if (equality && compares_by_identity(left) && compares_by_identity(right)) {
     bool same = left == right || (left->is_constant() && right->is_constant() && left->object == right->object);
     if (!same && left->kind == ValueKind::kFunction && right->kind == ValueKind::kFunction)
@@ -411,6 +450,14 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
   bool of_containers = false;
   if (Flow flow = container_compare(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
     return flow;
+  if (equality) {
+    Family a_family = family_of(*this, left), b_family = family_of(*this, right);
+    bool known = a_family != Family::kUnknown && b_family != Family::kUnknown;
+    bool warns = Py_BytesWarningFlag != 0 && (a_family == Family::kBytes || b_family == Family::kBytes);
+    if (known && a_family != b_family && !warns) return answer(operation == Py_NE);
+    if (known && a_family == Family::kIdentity && b_family == Family::kIdentity)
+      return identity(left, right, operation == Py_NE, out);
+  }
   if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&
       (right->kind != ValueKind::kObject || right->type == left->type)) {
     Value* method = find_in_class(left->type, interned.compare[operation]);
@@ -473,6 +520,9 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
       return Flow::kGo;
     }
   }
+  if (operand->kind == ValueKind::kInt && op == Opcode::k_UNARY_INVERT)
+    return binary(NB_XOR, operand, int_constant(-1), out);
+  if (is_atomic(operand)) return pure_unary(opcode, operand, out);
   if (operand->kind == ValueKind::kObject && versions_.count(operand->type) != 0) {
     Value* method = find_in_class(operand->type, op == Opcode::k_UNARY_NEGATIVE   ? interned.neg
                                                  : op == Opcode::k_UNARY_POSITIVE ? interned.pos

@@ -138,7 +138,7 @@ static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, P
     return Flow::kGo;
   }
   if (kind == &PyClassMethodDescr_Type && self == nullptr && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
-    *out = t.constant_owned(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));  // chain.from_iterable
+    *out = t.constant_owned(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));  // int.from_bytes, chain.from_iterable
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text);
   }
   if (kind->tp_descr_get != nullptr) return t.stop(BreakReason::k_attribute, text);
@@ -178,6 +178,10 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
   }
   if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
   PyObject* in_class = _PyType_Lookup(type, name);
+  if (in_class != nullptr && in_class == _PyType_Lookup(&PyBaseObject_Type, interned.class_)) {
+    *out = t.constant(reinterpret_cast<PyObject*>(type));
+    return Flow::kGo;
+  }
   if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) {
     if (Py_TYPE(in_class) == &PyProperty_Type) {
       Ref getter(PyObject_GetAttr(in_class, interned.fget));
@@ -284,15 +288,38 @@ static PyTypeObject* builtin_type(Value* value) {
     case ValueKind::kList: return &PyList_Type;
     case ValueKind::kDict: return &PyDict_Type;
     case ValueKind::kSlice: return &PySlice_Type;
-    case ValueKind::kConstant: return Py_TYPE(value->object);
+    case ValueKind::kRange: return &PyRange_Type;
+    case ValueKind::kInt: return &PyLong_Type;
+    case ValueKind::kFloat: return &PyFloat_Type;
+    case ValueKind::kBool: return &PyBool_Type;
+    case ValueKind::kObject:
+    case ValueKind::kConstant: return value->type != nullptr ? value->type : Py_TYPE(value->object);
     default: return nullptr;
   }
 }
 
+// (2).real, m.string, slice(3).stop: what an immutable object says of itself.
+static Flow atom_attribute(Tracer& t, Value* object, PyObject* attribute, PyObject* name, Value** out) {
+  std::string text = text_of(name);
+  bool is_word = object->kind == ValueKind::kInt || object->kind == ValueKind::kFloat;
+  if (is_word && (text == "real" || text == "numerator")) return *out = object, Flow::kGo;
+  if (object->kind == ValueKind::kRange) {
+    int index = text == "start" ? 0 : text == "stop" ? 1 : text == "step" ? 2 : -1;
+    return index >= 0 ? (*out = object->items[index], Flow::kGo) : t.stop(BreakReason::k_attribute, text);
+  }
+  PyTypeObject* kind = Py_TYPE(attribute);
+  if (kind != &PyGetSetDescr_Type && kind != &PyMemberDescr_Type) return t.stop(BreakReason::k_attribute, text);
+  return t.pure_attribute(object, name, out);
+}
+
 Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
   switch (object->kind) {
-    case ValueKind::kTensor: return tensor_attribute(object, name, out);
-    case ValueKind::kObject: return object_attribute(*this, object, name, out);
+    case ValueKind::kTensor:
+      if (name == interned.class_) return *out = constant(reinterpret_cast<PyObject*>(&TensorType)), Flow::kGo;
+      return tensor_attribute(object, name, out);
+    case ValueKind::kObject:
+      if (is_pure_object(object)) break;
+      return object_attribute(*this, object, name, out);
     case ValueKind::kSuper: return super_attribute(*this, object, name, out);
     case ValueKind::kMethod: {
       std::string text = text_of(name);
@@ -319,7 +346,7 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
     default: break;
   }
   PyTypeObject* type = builtin_type(object);
-  if (type == nullptr || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+  if (type == nullptr || (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !is_pure_object(object)))
     return stop(BreakReason::k_attribute, text_of(name));
   PyObject* attribute = _PyType_Lookup(type, name);
   if (attribute == nullptr) return stop(BreakReason::k_raises, text_of(name));
@@ -328,6 +355,13 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
     (*out)->items = {constant(attribute), object};
     return Flow::kGo;
   }
+  if (attribute == _PyType_Lookup(&PyBaseObject_Type, interned.class_)) {
+    *out = constant(reinterpret_cast<PyObject*>(type));
+    return Flow::kGo;
+  }
+  if (object->kind == ValueKind::kRange || is_atomic(object) ||
+      (object->is_constant() && PySlice_Check(object->object)))
+    return atom_attribute(*this, object, attribute, name, out);
   PyObject* atom;  // (2.5).real, dtype.itemsize: facts of immutable objects
   bool immutable = fold(object, &atom) ||
                    (object->is_constant() && plain_getattr(type) && type->tp_dictoffset == 0 && !PyType_IS_GC(type));
@@ -342,6 +376,10 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
     }
   }
   return stop(BreakReason::k_attribute, text_of(name));
+}
+
+Flow Tracer::attribute_now(Value* object, PyObject* name, Value** out) {
+  return at_once([&](Value** answer) { return get_attribute(object, name, answer); }, out);
 }
 
 bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {

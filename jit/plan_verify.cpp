@@ -146,6 +146,7 @@ void Verifier::step(const Step& step) {
     case StepKind::k_tensor_new:
     case StepKind::k_tensor_view:
     case StepKind::k_type_check:
+    case StepKind::k_pure_call:
     case StepKind::k_run_call: constant(step.constant); break;
     case StepKind::k_size:
       if (step.imm < 0 || step.imm >= kMaxRank) fail("no size " + std::to_string(step.imm));

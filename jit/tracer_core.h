@@ -101,6 +101,8 @@ class Tracer {
   // ---- tracer_ops.cpp
   Flow step(const Instruction& instruction);
   Flow jump_to(int32_t target, bool backward);
+  Flow identity(Value* left, Value* right, bool invert, Value** out);  // is, is not
+  Flow assert_tensor(Value* condition, int32_t target);
   Flow branch(Value* condition, bool jump_if, int32_t target, bool keep);
   // False: cannot be followed. *known false: *word, a kBool, kInt or kFloat, decides at run time; without `word` a
   // value whose class says so through a method is made known, and only a number itself is left to the caller.
@@ -136,7 +138,43 @@ class Tracer {
   Value* size_of(Value* tensor, int dim);
   Flow tensor_iterate(Value* tensor, std::vector<Value*>* items);
 
+  // ---- pure.cpp: what depends on the values of atoms alone, now or as a step. out: a constant, a word, a pure object
+  bool is_pure_object(const Value* value) const;  // text, a big int, a pattern, ... known only at run time
+  bool is_atomic(Value* value);                   // a number, text or the like, known now or at run time
+  PyObject* pure_argument(Value* value, bool containers, bool* runs, int depth);
+  Flow pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObject* names, bool containers, Value** out,
+                  bool* handled);
+  Flow pure_call(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Flow pure_operator(int operation, Value* left, Value* right, Value** out);
+  Flow pure_compare(int operation, Value* left, Value* right, Value** out);
+  Flow pure_unary(int opcode, Value* operand, Value** out);
+  Flow pure_item(Value* container, Value* key, Value** out);
+  Flow pure_contains(Value* container, Value* item, Value** out);
+  Flow pure_length(Value* value, Value** out);
+  Flow pure_attribute(Value* object, PyObject* name, Value** out);
+  Flow pure_format(Value* value, Value* spec, Value** out);
+  Flow identity_number(Value* value, Value** out);  // id()
+  Value* as_condition(Value* value);
+
+  // ---- modules.cpp
+  Flow module_call(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+
+  // ---- formatting.cpp
+  Flow text_value(Value* value, int conversion, Value** out);                 // 1 str(), 2 repr(), 3 ascii()
+  Flow format_value(Value* value, int conversion, Value* spec, Value** out);  // spec null: none
+  Flow join_text(std::vector<Value*> parts, Value** out);
+
+  // ---- matching.cpp
+  Flow match(Opcode opcode, int argument);
+
+  // ---- imports.cpp
+  Flow import_name(PyObject* name);
+  Flow import_from(PyObject* name);
+  Flow local_names(Value** out);                     // locals()
+  Value* cell_content(Value* cell, PyObject* name);  // null: it is empty
+
   // ---- objects.cpp
+  Flow attribute_now(Value* object, PyObject* name, Value** out);  // within the present instruction
   Flow get_attribute(Value* object, PyObject* name,
                      Value** out);  // may push an inlined frame (property): *out stays null
   Flow set_attribute(Value* object, PyObject* name, Value* value);
@@ -282,6 +320,7 @@ inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction wa
 
 bool is_nan(PyObject* object);
 PyTypeObject* type_of(const Value* value);  // the class of what it stands for; null: not known
+Value* builtins_dict(Tracer& t, TraceFrame& frame);  // null: not in a dict
 bool is_length_answer(const Value* value);  // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.

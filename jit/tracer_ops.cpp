@@ -79,6 +79,11 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
     case ValueKind::kIterator:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
+      if (is_pure_object(value)) {
+        Value* result = as_condition(value);
+        if (result != nullptr && word == nullptr) result = specialise(result);
+        return result != nullptr && truth(result, known, answer, word);
+      }
       if (versions_.count(value->type) == 0) return false;
       for (PyObject* name : {interned.bool_, interned.len}) {
         Value* method = find_in_class(value->type, name);
@@ -98,10 +103,29 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
   }
 }
 
+// assert of one element: it is read at run time, and where it is false the interpreter raises.
+Flow Tracer::assert_tensor(Value* condition, int32_t target) {
+  if (condition->dynamic || condition->layout->count != 1) return stop(BreakReason::k_data_branch, "a tensor's truth");
+  TraceFrame& now = frame();
+  ExitId exit = exit_here(ExitKind::kStep);
+  Step& read = record(StepKind::k_item);
+  Value* holds = make(ValueKind::kBool);
+  holds->int_hint = 1;
+  read.a = condition->id;
+  read.imm = 2;
+  read.on_fail = exit;
+  read.dst = holds->id = new_value();
+  check_word(holds, 1, exit_at(ExitKind::kNext, now.next, now.stack));
+  return jump_to(target, target <= now.at);
+}
+
 // A conditional jump. keep: the condition stays on the stack when it jumps (JUMP_IF_x_OR_POP).
 Flow Tracer::branch(Value* condition, bool jump_if, int32_t target, bool keep) {
   condition = force(condition);
   bool known = true, answer = false;
+  if (condition->kind == ValueKind::kTensor && jump_if && !keep && call_now_depth_ == 0)
+    if (const Instruction& other = frame().bytecode->at(frame().next); other.opcode == Opcode::k_LOAD_ASSERTION_ERROR)
+      return assert_tensor(condition, target);
   if (condition->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "a tensor's truth");
   Value* word = nullptr;
   if (!truth(condition, &known, &answer, &word))
@@ -133,13 +157,10 @@ static Flow branch_none(Tracer& t, bool jump_if_none, int32_t target) {
   return t.jump_to(target, target <= now.at);
 }
 
-static Flow is_op(Tracer& t, bool invert) {
-  TraceFrame& now = t.frame();
-  Value* right = t.force(pop(now));
-  Value* left = t.force(pop(now));
+Flow Tracer::identity(Value* left, Value* right, bool invert, Value** out) {
   bool same = false;
-  if (Flow flow = t.same_object(left, right, &same); flow != Flow::kGo) return flow;
-  now.stack.push_back(t.constant(same != invert ? Py_True : Py_False));
+  if (Flow flow = same_object(left, right, &same); flow != Flow::kGo) return flow;
+  *out = constant(same != invert ? Py_True : Py_False);
   return Flow::kGo;
 }
 
@@ -223,7 +244,7 @@ static Flow unpack_ex(Tracer& t, int argument) {
 }
 
 // Where a function's builtins are; null: not in a dict. A function made in the trace finds them as MAKE_FUNCTION does.
-static Value* builtins_dict(Tracer& t, TraceFrame& now) {
+Value* builtins_dict(Tracer& t, TraceFrame& now) {
   if (now.function->object != nullptr) {
     PyObject* builtins = builtins_of(reinterpret_cast<PyFunctionObject*>(now.function->object));
     if (builtins == nullptr || !PyDict_CheckExact(builtins)) return nullptr;
@@ -401,16 +422,8 @@ Flow Tracer::step(const Instruction& in) {
       if (in.opcode == Opcode::k_LOAD_CLASSDEREF) return stop(BreakReason::k_instruction, opcode_name(in.opcode));
       Value* cell = now.locals[argument] = force(now.locals[argument]);
       if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
-      if (!cell->complete) {  // a real cell, not looked at yet
-        PyObject* content = PyCell_GET(cell->object);
-        if (content == nullptr) return stop(BreakReason::k_unbound);
-        const char* name = PyUnicode_AsUTF8(slot_name(now.bytecode->code, argument));
-        cell->items = {
-            load_field(cell, offsetof(PyCellObject, ob_ref), content, std::string("cell ") + (name ? name : "?"))};
-        cell->complete = true;
-      }
-      if (cell->items.empty() || cell->items[0] == nullptr) return stop(BreakReason::k_unbound);
-      return push(force(cell->items[0]));
+      Value* content = cell_content(cell, slot_name(now.bytecode->code, argument));
+      return content == nullptr ? stop(BreakReason::k_unbound) : push(content);
     }
     case Opcode::k_STORE_DEREF: {
       Value* cell = now.locals[argument] = force(now.locals[argument]);
@@ -428,6 +441,23 @@ Flow Tracer::step(const Instruction& in) {
       }
       changing(cell);
       cell->items = {value};
+      cell->complete = true;
+      return Flow::kGo;
+    }
+
+    case Opcode::k_DELETE_DEREF: {
+      Value* cell = now.locals[argument] = force(now.locals[argument]);
+      if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
+      if (cell_content(cell, slot_name(now.bytecode->code, argument)) == nullptr) return stop(BreakReason::k_unbound);
+      changing(cell);
+      if (cell->is_real()) {
+        ExitId exit = exit_here(ExitKind::kRaise);
+        Step& store = record(StepKind::k_cell_set);
+        store.a = cell->id;
+        store.on_fail = exit;
+        mutate(cell);
+      }
+      cell->items.clear();
       cell->complete = true;
       return Flow::kGo;
     }
@@ -452,15 +482,20 @@ Flow Tracer::step(const Instruction& in) {
       Flow flow = compare(argument, left, right, &out);
       return pushed(flow, out);
     }
-    case Opcode::k_IS_OP: return is_op(*this, argument != 0);
+    case Opcode::k_IS_OP: {
+      Value* right = force(pop(now));
+      Value* left = force(pop(now));
+      Flow flow = identity(left, right, argument != 0, &out);
+      return pushed(flow, out);
+    }
     case Opcode::k_CONTAINS_OP: {
       Value* container = force(pop(now));
       Value* item = force(pop(now));
       Flow flow = contains(container, item, &out);
       if (flow == Flow::kGo && argument != 0) {
         bool known, answer;
-        if (!truth(out, &known, &answer) || !known) return stop(BreakReason::k_container, "not in");
-        out = constant(answer ? Py_False : Py_True);
+        if (!truth(out, &known, &answer)) return stop(BreakReason::k_container, "not in");
+        out = known ? constant(answer ? Py_False : Py_True) : word_compare(Compare::kEqual, out, int_constant(0));
       }
       return pushed(flow, out);
     }
@@ -593,28 +628,12 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_FORMAT_VALUE: {
       Value* spec = argument & 4 ? force(pop(now)) : nullptr;
       Value* value = force(pop(now));
-      PyObject *object, *format = nullptr;
-      if (!fold(value, &object) || (spec != nullptr && !fold(spec, &format)))
-        return stop(value->kind == ValueKind::kTensor ? BreakReason::k_repr_tensor : BreakReason::k_instruction,
-                    "formatting");
-      Ref text = Ref::share(object);
-      if ((argument & 3) == 1) text = Ref(PyObject_Str(object));
-      if ((argument & 3) == 2) text = Ref(PyObject_Repr(object));
-      if ((argument & 3) == 3) text = Ref(PyObject_ASCII(object));
-      if (text) text = Ref(PyObject_Format(text.get(), format));
-      if (!text) return stop(BreakReason::k_raises, "formatting");
-      return push(constant(text.get()));
+      Flow flow = format_value(value, argument & 3, spec, &out);
+      return pushed(flow, out);
     }
     case Opcode::k_BUILD_STRING: {
-      std::vector<Value*> parts = pop_many(now, argument);
-      Ref empty(PyUnicode_New(0, 0)), list(PyTuple_New(argument));
-      if (!empty || !list) return push(nullptr);
-      for (int i = 0; i < argument; ++i) {
-        Value* part = force(parts[i]);
-        if (!part->is_constant()) return stop(BreakReason::k_instruction, "joining text");
-        PyTuple_SET_ITEM(list.get(), i, Py_NewRef(part->object));
-      }
-      return push(constant_owned(PyUnicode_Join(empty.get(), list.get())));
+      Flow flow = join_text(pop_many(now, argument), &out);
+      return pushed(flow, out);
     }
 
     case Opcode::k_LOAD_ATTR: {
@@ -660,8 +679,12 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_RETURN_VALUE: return return_value(pop(now));
     case Opcode::k_LOAD_ASSERTION_ERROR: return push(constant(PyExc_AssertionError));
     case Opcode::k_RAISE_VARARGS: return stop(BreakReason::k_raises, "raise");
-    case Opcode::k_IMPORT_NAME:
-    case Opcode::k_IMPORT_FROM: return stop(BreakReason::k_import_name);
+    case Opcode::k_IMPORT_NAME: return import_name(name_at(argument));
+    case Opcode::k_IMPORT_FROM: return import_from(name_at(argument));
+    case Opcode::k_MATCH_SEQUENCE:
+    case Opcode::k_MATCH_MAPPING:
+    case Opcode::k_MATCH_KEYS:
+    case Opcode::k_MATCH_CLASS: return match(in.opcode, argument);
     default: return stop(BreakReason::k_instruction, opcode_name(in.opcode));
   }
 }

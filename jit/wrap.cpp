@@ -238,6 +238,15 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     check.constant = constant;
     return this->constant(object);
   }
+  if (type == &PySlice_Type) {
+    check_type();
+    Value* value = made(ValueKind::kSlice);
+    PySliceObject* slice = reinterpret_cast<PySliceObject*>(object);
+    value->items.push_back(load_field(value, offsetof(PySliceObject, start), slice->start, text + ".start"));
+    value->items.push_back(load_field(value, offsetof(PySliceObject, stop), slice->stop, text + ".stop"));
+    value->items.push_back(load_field(value, offsetof(PySliceObject, step), slice->step, text + ".step"));
+    return value;
+  }
   if (PyType_Check(object) || PyModule_CheckExact(object) || PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &PyCode_Type)
     return check_same(Hold::kWeak);

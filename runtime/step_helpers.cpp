@@ -109,6 +109,12 @@ int run_call(NativeState* state, const Step* step) {
   return put(state, step->dst, PyObject_Vectorcall(callable, arguments.data() + 1, positional, names));
 }
 
+int pure_call(NativeState* state, const Step* step) {
+  int outcome = run_call(state, step);
+  if (outcome != kDone) PyErr_Clear();
+  return outcome;
+}
+
 int view(NativeState* state, const Step* step) {
   const TensorObject* base = as_tensor(object(state, step->a));
   auto* layout = static_cast<Layout*>(state->segment->bindings[static_cast<size_t>(step->constant)]);
@@ -149,6 +155,16 @@ int item(NativeState* state, const Step* step) {
 }
 
 // ---- Numbers -------------------------------------------------------------------------------------------------------
+
+int unbox(NativeState* state, const Step* step) {
+  PyObject* boxed = object(state, step->a);
+  if (step->imm == 1) return PyFloat_CheckExact(boxed) ? put(state, step->dst, PyFloat_AS_DOUBLE(boxed)) : kLeave;
+  if (step->imm == 2 ? !PyBool_Check(boxed) : !PyLong_CheckExact(boxed)) return kLeave;
+  int overflow = 0;
+  int64_t number = PyLong_AsLongLongAndOverflow(boxed, &overflow);
+  state->values[step->dst] = static_cast<uint64_t>(number);
+  return overflow == 0 ? kDone : kLeave;
+}
 
 // Through Python's own function: right to the bit. Where it raises, the step leaves and the interpreter raises again.
 int through_python(NativeState* state, const Step* step, const char* name) {
@@ -306,6 +322,8 @@ HelperTable make_table() {
   set(StepKind::k_group, contained_step<run_group>);
   set(StepKind::k_run_op, contained_step<run_op>);
   set(StepKind::k_run_call, contained_step<run_call>);
+  set(StepKind::k_pure_call, contained_step<pure_call>);
+  set(StepKind::k_unbox, contained_step<unbox>);
   set(StepKind::k_tensor_view, contained_step<view>);
   set(StepKind::k_write, contained_step<write>);
   set(StepKind::k_item, contained_step<item>);
