@@ -434,6 +434,7 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_set_has: return (guard.imm != 0 ? "a set with " : "a set without ") + constant_text();
     case GuardKind::k_word_is: return "one with " + constant_text();
     case GuardKind::k_instance_lacks: return "no attribute " + constant_text();
+    case GuardKind::k_null_field: return "nothing";
     case GuardKind::k_cell_empty: return "an empty cell";
     case GuardKind::k_tensor_layout: return "a tensor " + to_text(*reinterpret_cast<const Layout*>(binding(guard)));
     case GuardKind::k_tensor_class: {
@@ -446,7 +447,7 @@ std::string Checker::expected_text(const Guard& guard) {
       return std::string("a number ") + kSigns[guard.imm] + " " +
              std::to_string(static_cast<int64_t>(input_.values[guard.b]));
     }
-    case GuardKind::k_state_word: return constant_text() + " " + number;
+    case GuardKind::k_state_word: return constant->text + " " + number;
     case GuardKind::kCount: break;
   }
   return {};

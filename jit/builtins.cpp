@@ -56,11 +56,9 @@ Flow do_len(Tracer& t, Arguments_& a, Value** out) {
     return t.binary(NB_ADD, size, t.int_constant(static_cast<int64_t>(v->items.size())), out);
   }
   if (t.is_pure_object(v)) return t.pure_length(v, out);
-  if (v->kind == ValueKind::kObject) {
-    if (v->is_real() && t.versions_.count(v->type) == 0) return t.stop(BreakReason::k_builtin, "len");
-    Value* method = t.find_in_class(v->type, interned.len);
-    if (method == nullptr || method->kind != ValueKind::kFunction) return t.stop(BreakReason::k_builtin, "len");
-    if (Flow flow = t.call_now(method, {v}, out); flow != Flow::kGo) return flow;
+  if (v->kind == ValueKind::kObject || as_class(v) != nullptr) {
+    if (Flow flow = t.call_special(v, interned.len, {}, out); flow != Flow::kGo) return flow;
+    if (*out == nullptr) return t.stop(BreakReason::k_raises, "len");
     return is_length_answer(*out) ? Flow::kGo : t.stop(BreakReason::k_builtin, "len");
   }
   int64_t items = t.length(v);
@@ -92,32 +90,18 @@ Flow do_range(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
-// Whether __class__ of its instances is the type itself: what is no instance by type may be one by that.
-bool tells_its_class(PyTypeObject* type) {
-  Ref name(PyUnicode_InternFromString("__class__"));
-  if (_PyType_Lookup(type, name.get()) != _PyType_Lookup(&PyBaseObject_Type, name.get())) return false;
-  return type->tp_getattro == PyObject_GenericGetAttr || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)
-             ? type != &_PyWeakref_ProxyType && type != &_PyWeakref_CallableProxyType && type != &PySuper_Type
-             : _PyType_Lookup(type, interned.getattribute) == _PyType_Lookup(&PyBaseObject_Type, interned.getattribute);
-}
-
 Flow do_isinstance(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 2) return t.stop(BreakReason::k_raises, "isinstance");
-  PyTypeObject* type = type_of(a[0]);
-  std::vector<Value*> one{a[1]}, *classes = &one;
-  if (a[1]->kind == ValueKind::kTuple || (a[1]->is_constant() && PyTuple_Check(a[1]->object)))
-    t.list_items(a[1], &classes);
-  if (type == nullptr) return t.stop(BreakReason::k_builtin, "isinstance");
-  if (a[0]->kind == ValueKind::kObject && a[0]->is_real() && !t.ensure_version(type))
-    return t.stop(BreakReason::k_builtin, "isinstance");
   bool answer = false;
-  bool is_what_it_says = tells_its_class(type);
-  for (size_t i = 0; i < classes->size(); ++i) {
-    Value* each = classes == &one ? a[1] : t.item_at(a[1], i);
-    if (!each->is_constant() || !PyType_CheckExact(each->object)) return t.stop(BreakReason::k_builtin, "isinstance");
-    answer = answer || PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(each->object));
-  }
-  if (!answer && !is_what_it_says) return t.stop(BreakReason::k_builtin, "isinstance of what has a __class__");
+  if (Flow flow = t.is_of_class(a[0], nullptr, a[1], &answer); flow != Flow::kGo) return flow;
+  *out = t.constant(answer ? Py_True : Py_False);
+  return Flow::kGo;
+}
+Flow do_issubclass(Tracer& t, Arguments_& a, Value** out) {
+  PyTypeObject* type = a.size() == 2 ? as_class(a[0]) : nullptr;
+  bool answer = false;
+  if (type == nullptr) return t.stop(BreakReason::k_builtin, "issubclass");
+  if (Flow flow = t.is_of_class(a[0], type, a[1], &answer); flow != Flow::kGo) return flow;
   *out = t.constant(answer ? Py_True : Py_False);
   return Flow::kGo;
 }
@@ -153,11 +137,35 @@ Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
     }
     return t.unary(static_cast<int>(Opcode::k_UNARY_NEGATIVE), a[0], out);
   }
-  if (a[0]->kind == ValueKind::kObject && t.versions_.count(a[0]->type) != 0) {
-    Value* method = t.find_in_class(a[0]->type, interned.abs);
-    if (method != nullptr && method->kind == ValueKind::kFunction) return t.call_now(method, {a[0]}, out);
+  if (Value* atom = t.plain_atom(a[0], {interned.abs})) {
+    *out = t.constant_owned(PyNumber_Absolute(atom->object));
+    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "abs");
+  }
+  if (a[0]->kind == ValueKind::kObject) {
+    Flow flow = t.call_special(a[0], interned.abs, {}, out);
+    if (flow != Flow::kGo || *out != nullptr) return flow;
   }
   return pure_or_stop(t, "abs", a, out);
+}
+
+// float() or int() of an object: through the methods, in order; they must answer the very type.
+Flow number_of(Tracer& t, Value* self, std::initializer_list<PyObject*> methods, PyTypeObject* type, Value** out) {
+  bool is_float = type == &PyFloat_Type;
+  if (Value* atom = t.plain_atom(self, {*methods.begin()})) {
+    *out = t.constant_owned(is_float ? PyNumber_Float(atom->object) : PyNumber_Long(atom->object));
+    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "a number");
+  }
+  if (self->kind != ValueKind::kObject) return t.stop(BreakReason::k_builtin, "a number");
+  for (PyObject* name : methods) {
+    if (Flow flow = t.call_special(self, name, {}, out); flow != Flow::kGo) return flow;
+    if (*out == nullptr) continue;
+    if (name == interned.index && is_float && (*out)->is_constant() && PyLong_CheckExact((*out)->object))
+      *out = t.constant_owned(PyNumber_Float((*out)->object));
+    bool good = *out != nullptr && ((*out)->kind == (is_float ? ValueKind::kFloat : ValueKind::kInt) ||
+                                    ((*out)->is_constant() && Py_TYPE((*out)->object) == type));
+    return good ? Flow::kGo : t.stop(BreakReason::k_builtin, "a number");
+  }
+  return t.stop(BreakReason::k_builtin, "a number");
 }
 
 Flow do_float(Tracer& t, Arguments_& a, Value** out) {
@@ -171,6 +179,8 @@ Flow do_float(Tracer& t, Arguments_& a, Value** out) {
     *out = t.constant_owned(PyNumber_Float(object));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "float");
   }
+  if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
+    return number_of(t, a[0], {interned.float_, interned.index}, &PyFloat_Type, out);
   return pure_or_stop(t, "float", a, out);
 }
 Flow do_int(Tracer& t, Arguments_& a, Value** out) {
@@ -184,6 +194,8 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
     *out = t.constant_owned(PyNumber_Long(object));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "int");
   }
+  if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
+    return number_of(t, a[0], {interned.int_, interned.index}, &PyLong_Type, out);
   if (a.size() == 1 && a[0]->kind == ValueKind::kBool) return t.binary(NB_ADD, a[0], t.int_constant(0), out);
   return pure_or_stop(t, "int", a, out);
 }
@@ -229,35 +241,40 @@ Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
+bool is_name(Value* value) { return value->is_constant() && PyUnicode_CheckExact(value->object); }
+
 Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() < 2 || a.size() > 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object))
-    return t.stop(BreakReason::k_builtin, "getattr");
-  if (a.size() == 3) {
-    bool present;
-    if (!t.has_attribute(a[0], a[1]->object, &present)) return t.stop(BreakReason::k_builtin, "getattr");
-    if (!present) {
-      *out = a[2];
-      return Flow::kGo;
-    }
+  if (a.size() < 2 || a.size() > 3 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "getattr");
+  if (a.size() == 2) return t.get_attribute(a[0], a[1]->object, out);
+  bool present;
+  if (t.has_attribute(a[0], a[1]->object, &present) && !present) {
+    *out = a[2];
+    return Flow::kGo;
   }
-  return t.get_attribute(a[0], a[1]->object, out);
+  // What raises in it is not followed: the real call will see to the default.
+  return t.at_once([&](Value** value) { return t.get_attribute(a[0], a[1]->object, value); }, out);
 }
 Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
+  if (a.size() != 2 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "hasattr");
   bool present;
-  if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object) ||
-      !t.has_attribute(a[0], a[1]->object, &present))
-    return t.stop(BreakReason::k_builtin, "hasattr");
+  if (!t.has_attribute(a[0], a[1]->object, &present)) {
+    Value* value = nullptr;
+    Flow flow = t.at_once([&](Value** held) { return t.get_attribute(a[0], a[1]->object, held); }, &value);
+    if (flow != Flow::kGo) return flow;
+    present = true;
+  }
   *out = t.constant(present ? Py_True : Py_False);
   return Flow::kGo;
 }
 Flow do_setattr(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object))
-    return t.stop(BreakReason::k_builtin, "setattr");
+  if (a.size() != 3 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "setattr");
   size_t depth = t.frames_.size();
-  Flow flow = t.set_attribute(a[0], a[1]->object, a[2]);
-  if (flow == Flow::kGo && t.frames_.size() != depth) return t.stop(BreakReason::k_builtin, "setattr of a property");
-  *out = t.none();
-  return flow;
+  return t.answer_none(depth, t.set_attribute(a[0], a[1]->object, a[2]), out);
+}
+Flow do_delattr(Tracer& t, Arguments_& a, Value** out) {
+  if (a.size() != 2 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "delattr");
+  size_t depth = t.frames_.size();
+  return t.answer_none(depth, t.set_attribute(a[0], a[1]->object, nullptr), out);
 }
 Flow do_callable(Tracer& t, Arguments_& a, Value** out) {
   PyTypeObject* type = a.size() == 1 ? type_of(a[0]) : nullptr;
@@ -305,10 +322,12 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
     self = t.force(now.locals[0]);
     if (self->kind == ValueKind::kCell && !self->items.empty()) self = t.force(self->items[0]);
   }
-  if (type == nullptr || !type->is_constant() || !PyType_Check(type->object) || self->kind != ValueKind::kObject)
+  PyTypeObject* after = type == nullptr ? nullptr : as_class(type);
+  if (after == nullptr) return t.stop(BreakReason::k_builtin, "super");
+  PyTypeObject* of =
+      as_class(self) != nullptr && PyType_IsSubtype(as_class(self), after) ? as_class(self) : type_of(self);
+  if (of == nullptr || !t.ensure_version(of) || !PyType_IsSubtype(of, after) || self->kind == ValueKind::kTensor)
     return t.stop(BreakReason::k_builtin, "super");
-  if (!PyType_IsSubtype(self->type, reinterpret_cast<PyTypeObject*>(type->object)) || !t.ensure_version(self->type))
-    return t.stop(BreakReason::k_raises, "super");
   *out = t.make(ValueKind::kSuper);
   (*out)->items = {type, self};
   return Flow::kGo;
@@ -334,6 +353,8 @@ struct Table {
     add("getattr", do_getattr);
     add("hasattr", do_hasattr);
     add("setattr", do_setattr);
+    add("delattr", do_delattr);
+    add("issubclass", do_issubclass);
     add("callable", do_callable);
     add("slice", do_slice);
     add("super", do_super);

@@ -126,6 +126,8 @@ Flow Tracer::return_value(Value* value) {
     return Flow::kEnd;
   }
   ReturnRule rule = frame().rule;
+  if (frame().refusal != kNoConstant && force(value)->is_constant() && force(value)->object == Py_NotImplemented)
+    restart_without_this_call();
   if (rule == ReturnRule::kInit) {
     Value* result = force(value);
     if (!result->is_constant() || result->object != Py_None)
@@ -163,7 +165,18 @@ Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out)
 }
 
 Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names) {
-  return at_once([&](Value**) { return call(callable, std::move(arguments), names); }, out);
+  callable = force(callable);
+  if (callable->kind == ValueKind::kMethod && callable->items[0]->is_constant()) {
+    arguments.insert(arguments.begin(), callable->items[1]);
+    callable = callable->items[0];
+  }
+  if (callable->is_constant() && Py_TYPE(callable->object) == &PyMethodDescr_Type) {  // calls no code of the program
+    bool handled = false;
+    Flow flow = call_builtin(callable, arguments, names, out, &handled);
+    return flow == Flow::kGo && (!handled || *out == nullptr) ? stop(BreakReason::k_call, "a callback") : flow;
+  }
+  Flow flow = at_once([&](Value**) { return call(callable, std::move(arguments), names); }, out);
+  return flow == Flow::kGo && *out == nullptr ? stop(BreakReason::k_call, "a callback") : flow;
 }
 
 Flow Tracer::call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out, ReturnRule rule) {
@@ -213,13 +226,11 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
           return call(wrap_bound(reinterpret_cast<PyObject*>(target), source_text(callable)), std::move(arguments),
                       names);
         }
-      if (callable->is_real() && versions_.count(callable->type) == 0)
-        return stop(BreakReason::k_call, callable->type->tp_name);
-      Value* method = find_in_class(callable->type, interned.call);
-      if (method == nullptr || method->kind != ValueKind::kFunction)
+      Value* method = nullptr;
+      if (find_special(callable, interned.call, &method) != Special::kPython)
         return stop(BreakReason::k_call, callable->type->tp_name);
       arguments.insert(arguments.begin(), callable);
-      return inline_call(method, std::move(arguments), names, ReturnRule::kPush);
+      return call(method, std::move(arguments), names);
     }
     case ValueKind::kConstant: {
       PyObject* object = callable->object;
@@ -242,6 +253,11 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
       Value* out = nullptr;
       bool handled = false;
       Flow flow = call_builtin(callable, arguments, names, &out, &handled);
+      if (handled || flow != Flow::kGo) {
+        if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
+        return flow;
+      }
+      flow = call_slot(object, arguments, names, &out, &handled);
       if (handled || flow != Flow::kGo) {
         if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
         return flow;

@@ -223,6 +223,7 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
     std::vector<Value*> part;
     for (Py_ssize_t i = 0; i < count; ++i) part.push_back(t.item_at(container, start + i * step));
     PyTypeObject* type = container->kind == ValueKind::kTuple ? container->type : nullptr;
+    if (type != nullptr && is_heap_type(type)) type = nullptr;  // a slice of a namedtuple is a tuple
     *out = is_list ? t.list_of(std::move(part)) : t.tuple_of(std::move(part), type);
     return Flow::kGo;
   }
@@ -235,12 +236,17 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
 
 // A method of the object's class, written in Python; null: none that can be followed.
 static Value* own_method(Tracer& t, Value* object, PyObject* name) {
-  if (object->is_real() && t.versions_.count(object->type) == 0) return nullptr;
-  Value* method = t.find_in_class(object->type, name);
-  return method != nullptr && method->kind == ValueKind::kFunction ? method : nullptr;
+  Value* method = nullptr;
+  if (object->kind == ValueKind::kTuple || t.find_special(object, name, &method) != Tracer::Special::kPython)
+    return nullptr;
+  return method->kind == ValueKind::kFunction ? method : nullptr;
 }
 
 Flow Tracer::get_item(Value* container, Value* key, Value** out) {
+  if (Value* method = own_method(*this, container, interned.getitem))
+    return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
+  if (key->kind == ValueKind::kObject && container->kind != ValueKind::kDict && container->kind != ValueKind::kTensor)
+    if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kTensor: return tensor_get_item(container, key, out);
     case ValueKind::kDict: return dict_item(container, key, out);
@@ -249,8 +255,6 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
     case ValueKind::kConstant: return item_of_sequence(*this, container, key, out);
     case ValueKind::kObject:
       if (is_pure_object(container)) return pure_item(container, key, out);
-      if (Value* method = own_method(*this, container, interned.getitem))
-        return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
       break;
     default: break;
   }
@@ -258,6 +262,10 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
 }
 
 Flow Tracer::set_item(Value* container, Value* key, Value* value) {
+  if (Value* method = own_method(*this, container, interned.setitem))
+    return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
+  if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
+    if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kTensor: return tensor_set_item(container, key, value);
     case ValueKind::kDict: return dict_set_item(container, key, value);
@@ -285,16 +293,16 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
       container->items[index] = value;
       return Flow::kGo;
     }
-    case ValueKind::kObject:
-      if (Value* method = own_method(*this, container, interned.setitem))
-        return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
-      break;
     default: break;
   }
   return stop(BreakReason::k_container, "item assignment");
 }
 
 Flow Tracer::delete_item(Value* container, Value* key) {
+  if (Value* method = own_method(*this, container, interned.delitem))
+    return inline_call(method, {container, key}, nullptr, ReturnRule::kDiscard);
+  if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
+    if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kDict: return dict_delete_item(container, key);
     case ValueKind::kList: {
@@ -384,6 +392,9 @@ Flow Tracer::same_item(Value* left, Value* right, bool* same) {
   }
   if (left->kind == ValueKind::kTensor && right->kind == ValueKind::kTensor)
     return stop(BreakReason::k_container, "comparing tensors in a container");
+  if (python_class(left) != nullptr || python_class(right) != nullptr) {
+    if (Flow flow = same_object(left, right, same); flow != Flow::kGo || *same) return flow;
+  }
   Value* equal = nullptr;
   bool known;
   if (Flow flow = compare(Py_EQ, left, right, &equal); flow != Flow::kGo) return flow;
@@ -423,13 +434,12 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     }
     return answer(false);
   }
-  if (container->kind == ValueKind::kObject) {
-    if (Value* method = own_method(*this, container, interned.contains)) {
-      Value* result = nullptr;
-      bool known, truth_of;
-      if (Flow flow = call_now(method, {container, item}, &result); flow != Flow::kGo) return flow;
-      if (truth(result, &known, &truth_of) && known) return answer(truth_of);
-    }
+  if (Value* method = own_method(*this, container, interned.contains)) {
+    Value* result = nullptr;
+    bool known, truth_of;
+    if (Flow flow = call_now(method, {container, item}, &result); flow != Flow::kGo) return flow;
+    if (truth(result, &known, &truth_of) && known) return answer(truth_of);
+    return stop(BreakReason::k_container, "in");
   }
   return contains_by_walk(container, item, out);
 }

@@ -59,6 +59,7 @@ namespace kintsugi {
   KN_NAME(pos, "__pos__")                     \
   KN_NAME(qualname, "__qualname__")           \
   KN_NAME(rdivmod, "__rdivmod__")             \
+  KN_NAME(reduce, "__reduce__")               \
   KN_NAME(repr, "__repr__")                   \
   KN_NAME(reversed, "__reversed__")           \
   KN_NAME(round, "__round__")                 \
@@ -71,6 +72,8 @@ namespace kintsugi {
   KN_NAME(step, "step")                       \
   KN_NAME(stop, "stop")                       \
   KN_NAME(str, "__str__")                     \
+  KN_NAME(subclasses, "__subclasses__")       \
+  KN_NAME(subclasshook, "__subclasshook__")   \
   KN_NAME(subclasscheck, "__subclasscheck__") \
   KN_NAME(update, "update")                   \
   KN_NAME(wrapped, "__wrapped__")

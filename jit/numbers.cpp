@@ -314,52 +314,26 @@ static PyObject* evaluate(int operation, PyObject* left, PyObject* right) {
   }
 }
 
-// Classes written in Python: the left operand's method, then the reflected one.
-static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, Value** out) {
-  bool in_place = operation >= NB_INPLACE_ADD;
-  int plain = in_place ? operation - NB_INPLACE_ADD : operation;
-  auto try_method = [&](Value* self, Value* other, PyObject* name, bool* found) {
-    if (self->kind != ValueKind::kObject || t.versions_.count(self->type) == 0) return Flow::kBreak;
-    Value* method = t.find_in_class(self->type, name);
-    if (method == nullptr) return Flow::kGo;
-    *found = true;
-    if (method->kind != ValueKind::kFunction) return Flow::kBreak;
-    Flow flow = t.call_now(method, {self, other}, out);
-    if (flow == Flow::kGo && (*out)->is_constant() && (*out)->object == Py_NotImplemented) return Flow::kBreak;
-    return flow;
-  };
-  bool found = false;
-  bool left_is_object = left->kind == ValueKind::kObject;
-  if (left_is_object && right->kind == ValueKind::kObject && left->type != right->type)
-    return t.stop(BreakReason::k_instruction, "an operator between two classes");
-  Flow flow = Flow::kGo;
-  if (left_is_object) {  // a number or tensor on the right has no say before it
-    if (in_place) flow = try_method(left, right, interned.in_place[plain], &found);
-    if (flow == Flow::kGo && !found) flow = try_method(left, right, interned.binary[plain], &found);
-  } else if (right->kind == ValueKind::kObject &&
-             (left->is_constant() || left->is_number() || left->kind == ValueKind::kTensor)) {
-    PyObject* object;  // none of these knows a class written in Python
-    if (left->is_constant() && !t.fold(left, &object))
-      flow = Flow::kBreak;
-    else
-      flow = try_method(right, left, interned.reflected[plain], &found);
-  }
-  if (flow == Flow::kBreak || !found) return t.stop(BreakReason::k_instruction, "an operator of these objects");
-  return flow;
-}
-
 static bool type_is_text(Value* value) {
   return value->is_constant() ? PyUnicode_CheckExact(value->object)
                               : value->kind == ValueKind::kObject && value->type == &PyUnicode_Type;
 }
 
 Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
+  bool frames_welcome = std::exchange(frames_welcome_, false);
+  int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
+  auto plainly = [&](Value* value) {
+    Value* atom = plain_atom(value, {interned.binary[plain], interned.reflected[plain]});
+    return atom != nullptr ? atom : value;
+  };
+  left = plainly(left);
+  right = plainly(right);
   auto of_python_class = [&](Value* value) {  // and no number: tensors know those
-    return value->kind == ValueKind::kObject && versions_.count(value->type) != 0 &&
-           !PyType_IsSubtype(value->type, &PyFloat_Type) && !PyType_IsSubtype(value->type, &PyLong_Type);
+    return value->kind == ValueKind::kObject && python_class(value) != nullptr && is_plain_class(value->type);
   };
   if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) {
-    if (of_python_class(left) || of_python_class(right)) return object_binary(*this, operation, left, right, out);
+    if (of_python_class(left) || of_python_class(right))
+      return object_binary(operation, left, right, frames_welcome, out);
     return tensor_binary(operation, left, right, out);
   }
   PyObject *a, *b;
@@ -377,9 +351,9 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   bool of_containers = false;
   if (Flow flow = container_binary(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
     return flow;
-  if (left->kind == ValueKind::kObject || right->kind == ValueKind::kObject)
-    return object_binary(*this, operation, left, right, out);
-  return stop(BreakReason::k_instruction, "an operator of these objects");
+  if (plain == NB_OR)
+    if (Value* classes = union_of(left, right)) return *out = classes, Flow::kGo;
+  return object_binary(operation, left, right, frames_welcome, out);
 }
 
 // == by identity is right for objects whose type does not define it.
@@ -419,9 +393,26 @@ static Family family_of(Tracer& t, Value* value) {
   return Family::kIdentity;
 }
 
+// a.method == b.method
+static Flow compare_methods(Tracer& t, Value* left, Value* right, bool* same) {
+  for (int i = 0; i < 2; ++i) {
+    Flow flow = t.same_object(t.force(left->items[i]), t.force(right->items[i]), same);
+    if (flow != Flow::kGo || !*same) return flow;
+  }
+  return Flow::kGo;
+}
+
 Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
-  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor)
-    return tensor_compare(operation, left, right, out);
+  auto plainly = [&](Value* value) {
+    Value* atom = plain_atom(value, {interned.compare[operation], interned.compare[operation ^ 1]});
+    return atom != nullptr ? atom : value;
+  };
+  left = plainly(left);
+  right = plainly(right);
+  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) {
+    bool by_object = left->kind == ValueKind::kObject && python_class(left) != nullptr && is_plain_class(left->type);
+    return by_object ? compare_objects(operation, left, right, out) : tensor_compare(operation, left, right, out);
+  }
   PyObject *a, *b;
   bool equality = operation == Py_EQ || operation == Py_NE;
   auto answer = [&](bool truth) {
@@ -444,7 +435,12 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
   if (equality && compares_by_identity(left) && compares_by_identity(right)) {
     bool same = left == right || (left->is_constant() && right->is_constant() && left->object == right->object);
     if (!same && left->kind == ValueKind::kFunction && right->kind == ValueKind::kFunction)
-      return stop(BreakReason::k_instruction, "comparing functions");
+      if (Flow flow = same_object(left, right, &same); flow != Flow::kGo) return flow;
+    return answer(same == (operation == Py_EQ));
+  }
+  if (equality && left->kind == ValueKind::kMethod && right->kind == ValueKind::kMethod) {
+    bool same = false;
+    if (Flow flow = compare_methods(*this, left, right, &same); flow != Flow::kGo) return flow;
     return answer(same == (operation == Py_EQ));
   }
   bool of_containers = false;
@@ -458,16 +454,8 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     if (known && a_family == Family::kIdentity && b_family == Family::kIdentity)
       return identity(left, right, operation == Py_NE, out);
   }
-  if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&
-      (right->kind != ValueKind::kObject || right->type == left->type)) {
-    Value* method = find_in_class(left->type, interned.compare[operation]);
-    if (method != nullptr && method->kind == ValueKind::kFunction) {
-      Flow flow = call_now(method, {left, right}, out);
-      if (flow == Flow::kGo && (*out)->is_constant() && (*out)->object == Py_NotImplemented)
-        return stop(BreakReason::k_instruction, "a comparison that is not implemented");
-      return flow;
-    }
-  }
+  if (python_class(left) != nullptr || python_class(right) != nullptr)
+    return compare_objects(operation, left, right, out);
   return stop(BreakReason::k_instruction, "a comparison of these objects");
 }
 
@@ -523,13 +511,12 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
   if (operand->kind == ValueKind::kInt && op == Opcode::k_UNARY_INVERT)
     return binary(NB_XOR, operand, int_constant(-1), out);
   if (is_atomic(operand)) return pure_unary(opcode, operand, out);
-  if (operand->kind == ValueKind::kObject && versions_.count(operand->type) != 0) {
-    Value* method = find_in_class(operand->type, op == Opcode::k_UNARY_NEGATIVE   ? interned.neg
-                                                 : op == Opcode::k_UNARY_POSITIVE ? interned.pos
-                                                                                  : interned.invert);
-    if (method != nullptr && method->kind == ValueKind::kFunction)
-      return inline_call(method, {operand}, nullptr, ReturnRule::kPush);
-  }
+  PyObject* name = op == Opcode::k_UNARY_NEGATIVE   ? interned.neg
+                   : op == Opcode::k_UNARY_POSITIVE ? interned.pos
+                                                    : interned.invert;
+  if (Value* atom = plain_atom(operand, {name})) return unary(opcode, atom, out);
+  Value* method = nullptr;
+  if (find_special(operand, name, &method) == Special::kPython) return call(method, {operand}, nullptr);
   return stop(BreakReason::k_instruction, "a unary operator of this object");
 }
 

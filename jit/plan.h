@@ -127,6 +127,7 @@ struct FrameState {
   int32_t offset = 0;                   // instruction (byte offset / 2): see ExitKind
   int32_t depth = 0;                    // values on the stack
   ReturnRule rule = ReturnRule::kPush;  // of the frame inside this one
+  ConstantId refusal = kNoConstant;     // "TypeError: text" (string): the result must not be NotImplemented
   std::vector<std::pair<int32_t, RecipeId>> slots;
 };
 

@@ -389,6 +389,7 @@ void fields(F& f, Part& frame) {
   f.number("offset", frame.offset, 0);
   f.number("depth", frame.depth, 0);
   f.name("rule", kRuleNames, frame.rule, ReturnRule::kPush);
+  f.number("refusal", frame.refusal, kNoConstant, "#");
   f.list("slots", frame.slots);
 }
 

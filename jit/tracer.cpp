@@ -232,6 +232,8 @@ RecipeId Tracer::recipe_of(Value* value) {
         if (value->type != nullptr) {
           RecipeId plain = add_recipe(std::move(recipe));
           recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+          if (is_heap_type(value->type))  // whatever its own __new__ takes
+            constant_part(PyDict_GetItemWithError(PyTuple_Type.tp_dict, interned.new_));
           constant_part(reinterpret_cast<PyObject*>(value->type));
           recipe.parts.push_back(plain);
         }
@@ -291,6 +293,20 @@ RecipeId Tracer::recipe_of(Value* value) {
           part(item);
         }
         break;
+      case ValueKind::kUnion: {  // operator.or_ of the first ones and the next
+        Ref module(PyImport_ImportModule("operator"));
+        Ref both(module ? PyObject_GetAttrString(module.get(), "or_") : nullptr);
+        if (!both) throw Restart{};
+        RecipeId made = recipe_of(value->items[0]);
+        for (size_t i = 1; i < value->items.size(); ++i) {
+          recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+          constant_part(both.get());
+          recipe.parts.push_back(made);
+          part(value->items[i]);
+          if (i + 1 < value->items.size()) made = add_recipe(std::move(recipe));
+        }
+        break;
+      }
       case ValueKind::kSuper:
         recipe.kind = RecipeKind::kCallObject;
         constant_part(reinterpret_cast<PyObject*>(&PySuper_Type));
@@ -446,7 +462,10 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     state.offset = innermost ? (inside ? frame.offset : offset) : frame.at;
     const std::vector<Value*>& values = !innermost ? frame.stack : inside ? frame.before : stack;
     state.depth = static_cast<int32_t>(values.size());
-    if (!innermost) state.rule = frames_[i + 1].rule;
+    if (!innermost) {
+      state.rule = frames_[i + 1].rule;
+      state.refusal = frames_[i + 1].refusal;
+    }
     int live_at = frame.bytecode->index_at[state.offset];
     for (size_t slot = 0; slot < frame.locals.size(); ++slot) {
       Value* value = frame.locals[slot];

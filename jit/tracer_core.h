@@ -32,6 +32,7 @@ struct TraceFrame {
   int32_t next = 0;
   PyObject* keyword_names = nullptr;    // of KW_NAMES, for the next call
   ReturnRule rule = ReturnRule::kPush;  // what this frame's result becomes for its caller
+  ConstantId refusal = kNoConstant;     // of an operator's method: the error that NotImplemented becomes
   std::map<int32_t, int> loop_turns;    // header offset -> back edges taken since the loop was entered
   int turns_done = 0;                   // back edges of inner loops that have ended
   bool root = false;
@@ -93,6 +94,7 @@ class Tracer {
   const std::string& source_text(const Value* value);
   Value* load_field(Value* owner, int offset, PyObject* object, const std::string& source);
   ValueId slot_id(Value* lazy);
+  void guard_word(const std::string& text, const uint64_t* word);
   bool is_dynamic_source(const std::string& text, bool number);
   void mutate(Value* real);     // notes a change: aliases must be known
   void changing(Value* value);  // before any change to what a value is known to hold
@@ -173,16 +175,47 @@ class Tracer {
   Flow local_names(Value** out);                     // locals()
   Value* cell_content(Value* cell, PyObject* name);  // null: it is empty
 
-  // ---- objects.cpp
-  Flow attribute_now(Value* object, PyObject* name, Value** out);  // within the present instruction
-  Flow get_attribute(Value* object, PyObject* name,
-                     Value** out);  // may push an inlined frame (property): *out stays null
-  Flow set_attribute(Value* object, PyObject* name, Value* value);
+  // ---- objects.cpp. Reading and writing may push an inlined frame (a property): *out stays null then.
+  Flow get_attribute(Value* object, PyObject* name, Value** out);
+  Flow find_attribute(Value* object, PyObject* name, Value** out);
+  Flow set_attribute(Value* object, PyObject* name, Value* value);                  // value null: deletes
+  Flow attribute_now(Value* object, PyObject* name, Value** out);                   // within the present instruction
   Flow load_method(Value* object, PyObject* name, Value** function, Value** self);  // self null: plain callable
-  bool ensure_version(PyTypeObject* type);                   // guards the class; false: it has no version
-  Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
   bool has_attribute(Value* object, PyObject* name, bool* answer);
+  bool ensure_version(PyTypeObject* type);  // guards the class; false: it has no version
+  PyTypeObject* python_class(const Value* value);
+  Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
+  Flow missing(const Value* object, PyObject* name);         // it has no such attribute
+  Value* own_attribute(Value* object, PyObject* name);
+  Value* slot_attribute(Value* object, PyObject* descriptor, PyObject* name);
+  void note_attribute(Value* object, PyObject* name, Value* value);
+  Flow generic_attribute(Value* object, PyObject* name, Value** out, bool* absent);
+  Flow generic_set(Value* object, PyObject* name, Value* value);
+
+  // ---- descriptors.cpp
+  Flow bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name, Value** out);
+  Flow call_getter(Value* getter, std::vector<Value*> arguments, PyObject* name);
+  Flow set_through(PyObject* attribute, Value* object, PyObject* name, Value* value);
+  Flow call_slot(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Flow answer_none(size_t depth, Flow flow, Value** out);
+
+  // ---- construct.cpp
   Flow construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names);
+  Flow call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names);
+  Flow new_object(PyTypeObject* type, bool bare, Value** out);
+  Flow is_of_class(Value* value, PyTypeObject* sub, Value* classes, bool* answer);
+  Value* union_of(Value* left, Value* right);
+
+  // ---- operators.cpp
+  enum class Special { kNone, kPython, kBuiltin, kOther };
+  Special find_special(Value* self, PyObject* name, Value** function);
+  Flow call_special(Value* self, PyObject* name, std::vector<Value*> arguments, Value** out);  // *out null: no such
+  Value* plain_atom(Value* value, std::initializer_list<PyObject*> names);
+  Flow object_binary(int operation, Value* left, Value* right, bool frames_welcome, Value** out);
+  Flow object_compare(int operation, Value* self, Value* other, Value** out);
+  Flow half_compare(int operation, Value* self, Value* other, Value** out);
+  Flow compare_objects(int operation, Value* left, Value* right, Value** out);
+  Value* as_index(Value* key);  // through __index__; null: it has none that can be followed
 
   // ---- calls.cpp
   Flow call(Value* callable, std::vector<Value*> arguments,
@@ -301,8 +334,11 @@ class Tracer {
   BreakReason reason_{};
   std::string context_;
   int instructions_ = 0;
-  int call_now_depth_ = 0;   // builtins whose callbacks are being followed
-  int call_now_frames_ = 0;  // frames up to the outermost such builtin's call
+  Value* looked_at_ = nullptr;   // whose attribute the instruction asks for
+  bool has_fallback_ = false;    // and whether its class has a __getattr__
+  bool frames_welcome_ = false;  // what follows is an instruction: an operator's method may be a frame of its own
+  int call_now_depth_ = 0;       // builtins whose callbacks are being followed
+  int call_now_frames_ = 0;      // frames up to the outermost such builtin's call
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows
   bool ended_ = false;
@@ -319,9 +355,16 @@ class Tracer {
 inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace
 
 bool is_nan(PyObject* object);
-PyTypeObject* type_of(const Value* value);  // the class of what it stands for; null: not known
+PyTypeObject* type_of(const Value* value);   // the class of what it stands for; null: not known
+PyTypeObject* as_class(const Value* value);  // a class; null: it is none
+PyTypeObject* union_type();                  // of int | str
+bool is_heap_type(PyTypeObject* type);
+bool is_plain_class(PyTypeObject* type);  // made of Python and object alone
+bool tuple_like(PyTypeObject* type);
+bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base);  // the attribute is that of base
+std::string text_of(PyObject* name);
 Value* builtins_dict(Tracer& t, TraceFrame& frame);  // null: not in a dict
-bool is_length_answer(const Value* value);  // what __len__ may answer: a known number that len() accepts
+bool is_length_answer(const Value* value);           // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};

@@ -44,11 +44,24 @@ bool is_length_answer(const Value* value) {
 bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
   if (word != nullptr) *word = value;
   *known = true;
+  if (python_class(value) != nullptr && value->kind != ValueKind::kTuple) {
+    for (PyObject* name : {interned.bool_, interned.len}) {
+      Value* result = nullptr;
+      if (call_special(value, name, {}, &result) != Flow::kGo) return false;
+      if (result == nullptr) continue;
+      // Python wants a bool of __bool__, and of __len__ a number that len() accepts.
+      bool good = name == interned.len ? is_length_answer(result) : result->kind == ValueKind::kBool || is_bool(result);
+      if (!good) return false;
+      if (word == nullptr) result = specialise(result);
+      return truth(result, known, answer, word);
+    }
+    *answer = true;
+    return true;
+  }
   switch (value->kind) {
     case ValueKind::kConstant: {
       PyObject* object = value->object;
       PyTypeObject* type = Py_TYPE(object);
-      if (PyType_Check(object) && Py_TYPE(object) != &PyType_Type) return false;
       if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object))
         return false;
       int truth = PyObject_IsTrue(object);
@@ -79,26 +92,11 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
     case ValueKind::kIterator:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
-      if (is_pure_object(value)) {
-        Value* result = as_condition(value);
-        if (result != nullptr && word == nullptr) result = specialise(result);
-        return result != nullptr && truth(result, known, answer, word);
-      }
-      if (versions_.count(value->type) == 0) return false;
-      for (PyObject* name : {interned.bool_, interned.len}) {
-        Value* method = find_in_class(value->type, name);
-        if (method == nullptr) continue;
-        Value* result = nullptr;
-        if (method->kind != ValueKind::kFunction || call_now(method, {value}, &result) != Flow::kGo) return false;
-        bool is_length =
-            name == interned.len;  // Python wants a bool of __bool__, and of __len__ a number that len() accepts
-        if (is_length ? !is_length_answer(result) : result->kind != ValueKind::kBool && !is_bool(result)) return false;
-        if (word == nullptr) result = specialise(result);
-        return truth(result, known, answer, word);
-      }
-      *answer = true;
-      return true;
+      Value* result = is_pure_object(value) ? as_condition(value) : nullptr;
+      if (result != nullptr && word == nullptr) result = specialise(result);
+      return result != nullptr && truth(result, known, answer, word);
     }
+    case ValueKind::kUnion: *answer = true; return true;
     default: return false;
   }
 }
@@ -297,12 +295,10 @@ static Flow make_function(Tracer& t, int flags) {
 static Flow before_with(Tracer& t) {
   TraceFrame& now = t.frame();
   Value* manager = t.force(pop(now));
-  if (manager->kind != ValueKind::kObject || (manager->is_real() && t.versions_.count(manager->type) == 0))
-    return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
-  Value* enter = t.find_in_class(manager->type, interned.enter);
-  Value* leave = t.find_in_class(manager->type, interned.exit);
-  if (enter == nullptr || leave == nullptr || enter->kind != ValueKind::kFunction ||
-      leave->kind != ValueKind::kFunction)
+  Value *enter = nullptr, *leave = nullptr;
+  if (t.find_special(manager, interned.enter, &enter) != Tracer::Special::kPython ||
+      t.find_special(manager, interned.exit, &leave) != Tracer::Special::kPython ||
+      enter->kind != ValueKind::kFunction || leave->kind != ValueKind::kFunction)
     return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
   Value* method = t.make(ValueKind::kMethod);
   method->items = {leave, manager};
@@ -473,6 +469,7 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_BINARY_OP: {
       Value* right = force(pop(now));
       Value* left = force(pop(now));
+      frames_welcome_ = true;
       Flow flow = binary(argument, left, right, &out);
       return pushed(flow, out);
     }
@@ -598,8 +595,7 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_DICT_UPDATE: {
       Value* other = force(pop(now));
       std::vector<Value*> arguments{other};
-      if (other->kind != ValueKind::kDict)
-        return stop(BreakReason::k_container, "merging a dict that is not modelled");
+      if (other->kind != ValueKind::kDict) return stop(BreakReason::k_container, "merging a dict that is not modelled");
       return container_method(stack[stack.size() - argument], interned.update, arguments, nullptr, &out);
     }
     case Opcode::k_DICT_MERGE: {
@@ -646,6 +642,7 @@ Flow Tracer::step(const Instruction& in) {
       Value* value = force(pop(now));
       return set_attribute(object, name_at(argument), value);
     }
+    case Opcode::k_DELETE_ATTR: return set_attribute(force(pop(now)), name_at(argument), nullptr);
     case Opcode::k_LOAD_METHOD: {
       Value* object = force(pop(now));
       Value *function = nullptr, *self = nullptr;

@@ -29,6 +29,7 @@ enum class ValueKind : uint8_t {
   kObject,    // an instance of a class written in Python, virtual or real; or a real object that is not modelled
   kIterator,
   kSuper,  // items: class (constant), self
+  kUnion,  // X | Y of classes; items: the classes
 };
 
 enum class IteratorKind : uint8_t {

@@ -45,6 +45,18 @@ ValueId Tracer::slot_id(Value* lazy) {
   return lazy->id = load.dst = new_value();
 }
 
+// A counter of CPython's own that must stay what it is.
+void Tracer::guard_word(const std::string& text, const uint64_t* word) {
+  auto [place, fresh] = text_ids_.try_emplace("word " + text, static_cast<ConstantId>(plan().constants.size()));
+  if (!fresh) return;
+  plan().constants.push_back({ConstantKind::kString, 0, 0, text});
+  result_->bindings.push_back(const_cast<uint64_t*>(word));
+  result_->holds.push_back(Hold::kNone);
+  Guard& check = guard(GuardKind::k_state_word, source(text));
+  check.constant = place->second;
+  check.imm = static_cast<int32_t>(*word);
+}
+
 Value* Tracer::force(Value* value) {
   if (value->forwarded != nullptr) return value->forwarded;
   if (value->kind != ValueKind::kLazy) return value;
@@ -260,9 +272,10 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->iterator = IteratorKind::kRealRange;
     return value;
   }
-  Value* value = made(ValueKind::kObject);
+  bool is_tuple = PyTuple_Check(object) && is_heap_type(type) && tuple_like(type) && type_version(type) != 0;
+  Value* value = made(is_tuple ? ValueKind::kTuple : ValueKind::kObject);
   value->type = type;
-  value->complete = false;
+  value->complete = is_tuple;
   uint32_t version = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? type_version(type) : 0;
   if (version != 0) {
     ConstantId constant = constant_id(reinterpret_cast<PyObject*>(type), Hold::kWeak);
@@ -271,7 +284,14 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     check.constant = constant;
     check.imm = version;
     versions_.emplace(type, 1);
-    real_mutables_.push_back(value);
+    if (is_tuple) {
+      value->items.resize(PyTuple_GET_SIZE(object));
+      Guard& size = guard(GuardKind::k_tuple_size, from);
+      size.a = id;
+      size.imm = PyTuple_GET_SIZE(object);
+    } else {
+      real_mutables_.push_back(value);
+    }
   } else {
     check_type();
   }

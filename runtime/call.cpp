@@ -201,8 +201,12 @@ void apply_rule_to_error(Activation& activation, ReturnRule rule, int offset) {
 }
 
 // What the result of a continued callee becomes for its caller. Takes the result.
-bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen) {
+bool apply_rule(Activation& activation, ReturnRule rule, const std::string& refusal, PyObject* result_stolen) {
   Ref result(result_stolen);
+  if (result.get() == Py_NotImplemented && !refusal.empty()) {
+    raise_from_text(refusal);
+    return false;
+  }
   if (rule == ReturnRule::kDiscard) return true;
   if (rule == ReturnRule::kInit) {  // Objects/typeobject.c, slot_tp_init
     if (result.get() == Py_None) return true;
@@ -234,6 +238,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   Activation& caller = run.activation;
   int offset = left.leaving.frame(index).offset;
   ReturnRule rule = left.leaving.frame(index).rule;
+  std::string refusal = left.leaving.refusal(index);  // the segment may go meanwhile
   set_position(caller, opcode_unit(caller.code, offset));
   struct Context {
     Run& caller;
@@ -266,7 +271,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
       Py_DECREF(caller.stack()[--caller.depth]);
       next = bytecode.at(offset).target;
     }
-  } else if (result == nullptr || !apply_rule(caller, rule, result)) {
+  } else if (result == nullptr || !apply_rule(caller, rule, refusal, result)) {
     return raise(run, offset);
   }
   for (int unit = opcode_unit(caller.code, offset); next <= unit;) next = bytecode.at(next).next;

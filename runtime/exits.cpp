@@ -300,7 +300,8 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
 // What a Builder remembers, on the caller's stack.
 #define KN_MEMO(plan) static_cast<PyObject**>(alloca((plan).recipes.size() * sizeof(PyObject*) + 1))
 
-// "ZeroDivisionError: text" becomes the pending exception.
+}  // namespace
+
 void raise_from_text(const std::string& text) {
   size_t colon = text.find(": ");
   std::string name = text.substr(0, colon);
@@ -311,8 +312,6 @@ void raise_from_text(const std::string& text) {
   else if (!PyErr_Occurred())
     PyErr_SetString(PyExc_SystemError, text.c_str());
 }
-
-}  // namespace
 
 bool Leaving::build(NativeState* state, ExitId id) {
   segment_ = state->segment;
@@ -398,6 +397,10 @@ PyObject** Leaving::objects_of(size_t index) {
   return objects_ + first;
 }
 
+std::string Leaving::refusal(size_t index) const {
+  ConstantId text = exit_->frames[index].refusal;
+  return text == kNoConstant ? std::string() : segment_->plan.constants[static_cast<size_t>(text)].text;
+}
 PyCodeObject* Leaving::code(size_t index) const {
   return static_cast<PyCodeObject*>(segment_->bindings[static_cast<size_t>(exit_->frames[index].code)]);
 }

@@ -2,6 +2,8 @@
 // here it is carried out. All objects of an exit are built before the first slot changes, so that a failure changes
 // nothing. Called by call.cpp at exits and by step_helpers.cpp for the step `build`.
 #pragma once
+#include <string>
+
 #include "jit/glue.h"
 #include "runtime/python.h"
 #include "runtime/resume.h"
@@ -25,6 +27,7 @@ class Leaving {
   size_t frame_count() const { return exit_->frames.size(); }
   PyCodeObject* code(size_t index) const;          // borrowed from the segment
   PyFunctionObject* function(size_t index) const;  // of an inlined frame; borrowed from here
+  std::string refusal(size_t index) const;         // see FrameState; empty: none
   PyObject* take_result() { return std::exchange(result_, nullptr); }
 
   // Makes frame `index` hold what the exit says. Root: slots that are not named keep what they hold. An inlined frame:
@@ -48,6 +51,8 @@ class Leaving {
   PyObject** objects_ = inline_objects_;
   size_t object_count_ = 0;
 };
+
+void raise_from_text(const std::string& text);  // "ZeroDivisionError: text" becomes the pending exception
 
 // The object of one recipe: a new reference, or null with an exception set.
 PyObject* build_recipe(NativeState* state, RecipeId recipe);

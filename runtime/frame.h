@@ -356,6 +356,17 @@ void keys_of_hash(PyObject* set, Py_hash_t hash, Stop stop) {
     if (from->table[i].hash == hash && is_entry(from->table[i]) && stop(from->table[i].key)) return;
 }
 
+// Counts registrations of abstract classes: Modules/_abc.c, the module's state. Null: it has none.
+inline const uint64_t* abc_counter(PyObject* module) {
+  struct State {
+    PyTypeObject* data_type;
+    unsigned long long counter;
+  };
+  auto* state = static_cast<const State*>(PyModule_GetState(module));
+  static_assert(sizeof(uint64_t) == sizeof state->counter);
+  return state == nullptr ? nullptr : reinterpret_cast<const uint64_t*>(&state->counter);
+}
+
 // The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is
 // none.
 struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
