@@ -6,12 +6,6 @@
 
 namespace kintsugi {
 
-static std::string text_of(PyObject* name) {
-  const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr) PyErr_Clear();
-  return text != nullptr ? text : "?";
-}
-
 static Flow plain_import(Tracer& t) { return t.stop(BreakReason::k_import_name); }
 
 // A module that sys.modules has, loaded to its end. The guard says that it still is that one.
