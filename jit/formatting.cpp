@@ -19,15 +19,14 @@ static bool is_own_singleton(Value* value) {
 }
 
 // What the class has under this name: a Python function, or nothing of its own (object's). False: something else.
-static bool own_method(Tracer& t, Value* value, const char* name, Value** method) {
+static bool own_method(Tracer& t, Value* value, PyObject* name, Value** method) {
   *method = nullptr;
   if (value->kind != ValueKind::kObject || !t.ensure_version(value->type)) return false;
   if (value->is_real() && value->source >= 0 && t.versions_.count(value->type) == 0) return false;
-  Ref text(PyUnicode_InternFromString(name));
-  PyObject* found = _PyType_Lookup(value->type, text.get());
-  if (found == _PyType_Lookup(&PyBaseObject_Type, text.get())) return true;
+  PyObject* found = _PyType_Lookup(value->type, name);
+  if (found == _PyType_Lookup(&PyBaseObject_Type, name)) return true;
   if (found == nullptr || Py_TYPE(found) != &PyFunction_Type) return false;
-  *method = t.find_in_class(value->type, text.get());
+  *method = t.find_in_class(value->type, name);
   return *method != nullptr;
 }
 
@@ -46,9 +45,9 @@ Flow Tracer::text_value(Value* value, int conversion, Value** out) {
   Flow flow = callable == nullptr ? Flow::kGo : pure_call(callable, arguments, nullptr, out, &handled);
   if (handled || flow != Flow::kGo) return flow;
   Value* method = nullptr;
-  if (conversion == 1 && !own_method(*this, value, "__str__", &method))
+  if (conversion == 1 && !own_method(*this, value, interned.str, &method))
     return stop(BreakReason::k_instruction, "text of this object");
-  if (method == nullptr && (!own_method(*this, value, "__repr__", &method) || method == nullptr || conversion == 3))
+  if (method == nullptr && (!own_method(*this, value, interned.repr, &method) || method == nullptr || conversion == 3))
     return stop(BreakReason::k_instruction, "text of this object");
   if (flow = call_now(method, {value}, out); flow != Flow::kGo) return flow;
   return is_text(*out) ? Flow::kGo : stop(BreakReason::k_raises, "text that is no str");
@@ -68,7 +67,7 @@ Flow Tracer::format_value(Value* value, int conversion, Value* spec, Value** out
   if (plain && is_own_singleton(value)) return text_value(value, 1, out);
   if (value->kind == ValueKind::kObject && !is_pure_object(value)) {
     Value* method = nullptr;
-    if (!own_method(*this, value, "__format__", &method)) return stop(BreakReason::k_instruction, "formatting");
+    if (!own_method(*this, value, interned.format, &method)) return stop(BreakReason::k_instruction, "formatting");
     if (method == nullptr) return plain ? text_value(value, 1, out) : stop(BreakReason::k_raises, "formatting");
     if (Flow flow = call_now(method, {value, spec == nullptr ? empty : spec}, out); flow != Flow::kGo) return flow;
     return is_text(*out) ? Flow::kGo : stop(BreakReason::k_raises, "text that is no str");

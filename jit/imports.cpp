@@ -25,15 +25,14 @@ static Value* loaded_module(Tracer& t, PyObject* name) {
   return module == nullptr ? nullptr : t.force(module);
 }
 
-static Value* global_named(Tracer& t, const char* name) {
+static Value* global_named(Tracer& t, PyObject* name) {
   TraceFrame& now = t.frame();
   if (now.globals == nullptr) {
     t.complete_function(now.function);
     now.globals = t.force(now.function->globals);
   }
   if (now.globals->kind != ValueKind::kDict) return nullptr;
-  Ref text(PyUnicode_InternFromString(name));
-  Value* value = t.dict_get(now.globals, text.get());
+  Value* value = t.dict_get(now.globals, name);
   return value == nullptr ? nullptr : t.force(value);
 }
 
@@ -46,17 +45,16 @@ Flow Tracer::import_name(PyObject* name) {
   stack.pop_back();
   Value* builtins = builtins_dict(*this, frame());
   static PyObject* original = PyDict_GetItemString(PyEval_GetBuiltins(), "__import__");
-  Ref import(PyUnicode_InternFromString("__import__"));
   if (builtins == nullptr || builtins->kind != ValueKind::kDict) return plain_import(*this);
-  Value* function = dict_get(builtins, import.get());
+  Value* function = dict_get(builtins, interned.import);
   if (function == nullptr || !force(function)->is_constant() || force(function)->object != original)
     return plain_import(*this);
   if (!level->is_constant() || !PyLong_CheckExact(level->object) || !names->is_constant()) return plain_import(*this);
   long up = PyLong_AsLong(level->object);
   Ref whole = Ref::share(name);
   if (up > 0) {
-    Value* package = global_named(*this, "__package__");
-    Value* spec = global_named(*this, "__spec__");
+    Value* package = global_named(*this, interned.package);
+    Value* spec = global_named(*this, interned.spec);
     if (package == nullptr || spec == nullptr || !package->is_constant() || !PyUnicode_CheckExact(package->object))
       return plain_import(*this);
     if (!(spec->is_constant() && spec->object == Py_None)) {

@@ -352,7 +352,6 @@ bool Tracer::ask_length(Value* iterable, bool hint) {
     Value* method = python_method(iterable, interned.len);
     return method != nullptr && call_now(method, {iterable}, &size) == Flow::kGo && is_length_answer(size);
   }
-  Ref name(PyUnicode_InternFromString("__length_hint__"));
   if (!hint || _PyType_Lookup(iterable->type, interned.length_hint) == nullptr) return true;
   Value* method = python_method(iterable, interned.length_hint);
   if (method == nullptr || call_now(method, {iterable}, &size) != Flow::kGo) return false;

@@ -80,11 +80,11 @@ static Flow match_class(Tracer& t, int positional) {
   if (positional > 0) {
     auto* matched = reinterpret_cast<PyTypeObject*>(type->object);
     if (!t.ensure_version(matched)) return t.stop(BreakReason::k_instruction, "a class pattern");
-    Ref name(PyUnicode_InternFromString("__match_args__"));
-    PyObject* in_class = _PyType_Lookup(matched, name.get());
+    PyObject* in_class = _PyType_Lookup(matched, interned.match_args);
     if (Py_TYPE(matched) != &PyType_Type) {
       PyTypeObject* meta = Py_TYPE(matched);
-      if (!t.ensure_version(meta) || meta->tp_getattro != PyType_Type.tp_getattro || _PyType_Lookup(meta, name.get()))
+      if (!t.ensure_version(meta) || meta->tp_getattro != PyType_Type.tp_getattro ||
+          _PyType_Lookup(meta, interned.match_args))
         return t.stop(BreakReason::k_instruction, "a class pattern");
     }
     if (in_class == nullptr) {
@@ -122,7 +122,6 @@ static Flow match_keys(Tracer& t) {
     return t.stop(BreakReason::k_instruction, "a mapping pattern");
   std::vector<Value*> found;
   Value* met = t.make(ValueKind::kDict);  // a key that stands twice raises
-  Ref get(PyUnicode_InternFromString("get"));
   Value* missing = t.make(ValueKind::kObject);
   for (size_t i = 0; i < items->size(); ++i) {
     PyObject* key;
@@ -131,7 +130,8 @@ static Flow match_keys(Tracer& t) {
     t.dict_put(met, key, t.none());
     std::vector<Value*> arguments{t.item_at(keys, i), missing};
     Value* value = nullptr;
-    if (Flow flow = t.container_method(subject, get.get(), arguments, nullptr, &value); flow != Flow::kGo) return flow;
+    if (Flow flow = t.container_method(subject, interned.get_method, arguments, nullptr, &value); flow != Flow::kGo)
+      return flow;
     if (value == missing) {
       t.frame().stack.push_back(t.none());
       return Flow::kGo;

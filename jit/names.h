@@ -37,9 +37,11 @@ namespace kintsugi {
   KN_NAME(get, "__get__")                     \
   KN_NAME(getattr, "__getattr__")             \
   KN_NAME(getattribute, "__getattribute__")   \
+  KN_NAME(get_method, "get")                  \
   KN_NAME(getitem, "__getitem__")             \
   KN_NAME(globals, "__globals__")             \
   KN_NAME(hash, "__hash__")                   \
+  KN_NAME(import, "__import__")               \
   KN_NAME(index, "__index__")                 \
   KN_NAME(init, "__init__")                   \
   KN_NAME(instancecheck, "__instancecheck__") \
@@ -49,12 +51,14 @@ namespace kintsugi {
   KN_NAME(kwdefaults, "__kwdefaults__")       \
   KN_NAME(len, "__len__")                     \
   KN_NAME(length_hint, "__length_hint__")     \
+  KN_NAME(match_args, "__match_args__")       \
   KN_NAME(module, "__module__")               \
   KN_NAME(mro, "__mro__")                     \
   KN_NAME(name, "__name__")                   \
   KN_NAME(neg, "__neg__")                     \
   KN_NAME(new_, "__new__")                    \
   KN_NAME(next, "__next__")                   \
+  KN_NAME(package, "__package__")             \
   KN_NAME(pop, "pop")                         \
   KN_NAME(pos, "__pos__")                     \
   KN_NAME(qualname, "__qualname__")           \
@@ -65,6 +69,7 @@ namespace kintsugi {
   KN_NAME(round, "__round__")                 \
   KN_NAME(self, "__self__")                   \
   KN_NAME(set, "__set__")                     \
+  KN_NAME(spec, "__spec__")                   \
   KN_NAME(setattr, "__setattr__")             \
   KN_NAME(setitem, "__setitem__")             \
   KN_NAME(sort, "sort")                       \

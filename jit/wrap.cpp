@@ -298,8 +298,34 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   return value;
 }
 
+// A dict that is looked at may be the one in which an instance keeps its attributes: a trace that changes one of the
+// two is only for where it is not. Learnt in the entry's memory under this name.
+static const char* const kOwnDict = "an object and its own dict";
+
+static void keep_apart(Tracer& t, Value* object, Value* dict) {
+  PyTypeObject* type = object->type;
+  int64_t offset = has_managed_dict(object->object) ? kManagedDictOffset : type->tp_dictoffset;
+  if (offset == 0 || object->source < 0 || dict->source < 0) return;
+  PyObject* own = instance_dict_of(object->object);
+  if (own == dict->object || (offset < 0 && !has_managed_dict(object->object))) {
+    t.input_.memory->dynamic.insert(kOwnDict);
+    throw Restart{};
+  }
+  Guard& guard = t.guard(own == nullptr ? GuardKind::k_null_field : GuardKind::k_field, object->source);
+  guard.a = object->id;
+  guard.imm = offset;
+  if (own == nullptr) return;
+  ValueId loaded = guard.dst = t.new_value();
+  Guard& check = t.guard(GuardKind::k_distinct, object->source);
+  check.a = loaded;
+  check.b = dict->id;
+}
+
 void Tracer::mutate(Value* real) {
   if (real->mutated) return;
+  bool has_attributes = real->kind == ValueKind::kDict || real->kind == ValueKind::kObject;
+  if (has_attributes && real->source >= 0 && input_.memory->dynamic.count(kOwnDict) != 0)
+    break_from_the_start(BreakReason::k_attribute, kOwnDict);
   real->mutated = true;
   mutated_.push_back(real);
 }
@@ -309,6 +335,8 @@ void Tracer::guard_distinct() {
   for (Value* changed : mutated_) {
     if (changed->source < 0) continue;
     for (Value* other : real_mutables_) {
+      if (changed->kind == ValueKind::kDict && other->kind == ValueKind::kObject) keep_apart(*this, other, changed);
+      if (changed->kind == ValueKind::kObject && other->kind == ValueKind::kDict) keep_apart(*this, changed, other);
       if (other == changed || other->kind != changed->kind || (other->mutated && other < changed)) continue;
       if (other->kind == ValueKind::kObject && other->type != changed->type) continue;
       Guard& check = guard(GuardKind::k_distinct, changed->source);
