@@ -218,7 +218,7 @@ void reset_entries() {
     for (auto& entry : record->entries) {
       entry->memory = {};
       entry->limit_told = entry->beyond_help = false;
-      entry->forced_misses = 0;
+      entry->forced_misses = entry->full_misses = 0;
       entry->first = nullptr;
       for (Segment* segment : std::exchange(entry->segments, {})) {
         segment->entry = nullptr;

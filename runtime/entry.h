@@ -50,6 +50,7 @@ struct Entry {
   EntryMemory memory;
   int32_t outdated = 0;       // segments retired because a class changed
   int32_t forced_misses = 0;  // that miss_every_guard asked for
+  int32_t full_misses = 0;    // with all its segments there, from which nothing was learnt
   bool limit_told = false;
   bool beyond_help = false;  // tracing failed for a reason that will not go away
 };

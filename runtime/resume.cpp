@@ -155,6 +155,11 @@ int unwind(Activation& activation, int offset, bool again) {
 }
 
 PyObject* finish(Activation& activation, PyObject* result) {
+  if (activation.frame != nullptr && !has_frame_object(activation.frame)) {
+    // They end as locals do, when the frame is nobody's caller any more.
+    set_value_count(activation.frame, local_slots(activation.code) + std::exchange(activation.depth, 0));
+    return result;
+  }
   while (activation.depth > 0) Py_XDECREF(activation.stack()[--activation.depth]);
   return result;
 }

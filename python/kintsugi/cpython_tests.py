@@ -8,13 +8,13 @@ as its outcome, and the rest goes on in a new process. Exit status 1: a test dif
 cpython_differences.toml gives. Without MODULE: the list below.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import importlib
 import json
 import os
 import pathlib
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -182,13 +182,13 @@ def stop(process):
 def run_module(module, compiled, limit, stress="", only=()):
     """Runs a module's tests, in a new process after each one in which the process died or hung."""
     run = Run()
-    began, used = time.monotonic(), processor_time()
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
         while True:
             (folder / "events").write_text("")
             process = start(module, compiled, folder, run.outcomes, only, stress)
-            end = follow(process, folder / "events", run, began + limit * PATIENCE, used + limit)
+            end = follow(process, folder / "events", run, began + limit * PATIENCE, limit)
             stop(process)  # and whatever its tests left behind
             if end is None:
                 break
@@ -204,17 +204,11 @@ def run_module(module, compiled, limit, stress="", only=()):
             if only:
                 break
         run.log = (folder / "log").read_bytes().decode(errors="replace")[-20000:]
-    run.seconds = processor_time() - used
     return run
 
 
-def processor_time():
-    """Of the processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def processor_time_of(process):
+    """Of a process that was not waited for."""
     try:
         fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -222,17 +216,19 @@ def processor_time_of(process):
         return 0.0
 
 
-def follow(process, events, run, deadline, most):
-    """Reads events until the process ends. None: it came to its end; else the test it was in and what became of it."""
+def follow(process, events, run, deadline, limit):
+    """Reads events until the process ends; adds its processor time. None: it came to its end; else the test it was in and what became of it."""
     running, complete, rest = None, False, ""
-    since, used, before = time.monotonic(), 0.0, processor_time()
+    since, used, before = time.monotonic(), 0.0, run.seconds
     with open(events, encoding="utf-8") as file:
         while True:
-            ended = process.poll() is not None
+            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            spent = processor_time_of(process)
+            run.seconds = before + spent
             rest += file.read()
             *lines, rest = rest.split("\n")
             for kind, *event in map(json.loads, lines):
-                since, used = time.monotonic(), processor_time_of(process)
+                since, used = time.monotonic(), spent
                 if kind == "start":
                     running = event[0]
                 elif kind == "end":
@@ -245,11 +241,11 @@ def follow(process, events, run, deadline, most):
                     run.fallbacks.update(event[1])
             now = time.monotonic()
             if ended:
-                code = process.returncode
+                code = process.wait()
                 return None if complete and code == 0 else (running, f"crash ({signal.Signals(-code).name})" if code < 0 else f"exit ({code})")
-            if now > deadline or before + processor_time_of(process) > most:
+            if now > deadline or run.seconds > limit:
                 return running or "?", "time is up"
-            if now > since + HANG_SECONDS * PATIENCE or processor_time_of(process) > used + HANG_SECONDS:
+            if now > since + HANG_SECONDS * PATIENCE or spent > used + HANG_SECONDS:
                 return running, "hang"
             time.sleep(0.03)
 
@@ -325,6 +321,7 @@ def main(arguments):
     parser.add_argument("--stress", default="", help="as KINTSUGI_STRESS, in the compiled runs")
     parser.add_argument("--limit", type=float, default=120, help="seconds of processor time a module and mode")
     parser.add_argument("--write", metavar="FILE", help="put the table into this page")
+    parser.add_argument("--jobs", type=int, default=1, help="modules at a time")
     parser.add_argument("--quarter", type=int, help="only each fourth module, beginning with this one")
     parser.add_argument("--test", action="append", default=[], help="only this test")
     for hidden in ("--work", "--events", "--skipped"):
@@ -344,14 +341,19 @@ def main(arguments):
     if options.quarter is not None:
         modules = modules[options.quarter % 4::4]
     listed = listed_differences()
-    rows, unlisted, tests = [], 0, 0
-    for module in modules:
+
+    def judge(module):
         if not any((pathlib.Path(folder) / f"{module}{ending}").exists() for folder in test.__path__ for ending in (".py", "")):
-            print(f"{module}: absent in this version", flush=True)
-            continue
+            return f"{module}: absent in this version"
         plain = run_module(module, False, options.limit, only=options.test)
         compiled = run_module(module, True, options.limit, options.stress, only=options.test)
-        row = Row(module, plain, compiled, listed)
+        return Row(module, plain, compiled, listed)
+
+    rows, unlisted, tests = [], 0, 0
+    for row in concurrent.futures.ThreadPoolExecutor(options.jobs).map(judge, modules):
+        if isinstance(row, str):
+            print(row, flush=True)
+            continue
         rows.append(row.cells())
         print_table([row.cells()], sys.stdout)
         row.explain(sys.stdout)
