@@ -141,6 +141,23 @@ def names_that_are_no_text(x, log):
     return found, x.attr, len(log) > 0
 
 
+class OddText(str):
+    def __hash__(self):
+        return str.__hash__(self)
+
+    def __eq__(self, other):
+        return str.__eq__(self, other)
+
+
+def with_odd_globals(x):
+    return absolute(x) + 1  # noqa: F821
+
+
+@program(lambda: (-2,))
+def globals_with_odd_names(x):
+    return type(with_odd_globals)(with_odd_globals.__code__, {OddText("absolute"): abs, "a": 1})(x)
+
+
 # ---- Objects that are one ------------------------------------------------------------------------------------------------
 
 
