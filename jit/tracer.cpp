@@ -272,13 +272,11 @@ RecipeId Tracer::recipe_of(Value* value) {
       case ValueKind::kMethod:
         recipe.kind = RecipeKind::kBoundMethod;
         if (PyObject* method = value->items[0]->object;
-            value->items[0]->is_constant() && method != nullptr &&
-            (Py_TYPE(method) == &PyMethodDescr_Type || Py_TYPE(method) == &PyClassMethodDescr_Type)) {
-          // A method of C binds as its own __get__ says: [].append is no bound method of Python's kind.
+            value->items[0]->is_constant() && method != nullptr && Py_TYPE(method) == &PyClassMethodDescr_Type) {
           recipe.kind = RecipeKind::kCallObject;
           constant_part(PyDict_GetItemString(Py_TYPE(method)->tp_dict, "__get__"));
           part(value->items[0]);
-          if (Py_TYPE(method) == &PyClassMethodDescr_Type) constant_part(Py_None);
+          constant_part(Py_None);
           part(value->items[1]);
           break;
         }

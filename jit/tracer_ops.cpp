@@ -248,6 +248,11 @@ Value* builtins_dict(Tracer& t, TraceFrame& now) {
     if (builtins == nullptr || !PyDict_CheckExact(builtins)) return nullptr;
     return t.load_field(now.function, offsetof(PyFunctionObject, func_builtins), builtins, "builtins");
   }
+  if (now.globals == nullptr) {
+    t.complete_function(now.function);
+    now.globals = t.force(now.function->globals);
+  }
+  if (now.globals->kind != ValueKind::kDict) return nullptr;
   Value* builtins = t.dict_get(now.globals, interned.builtins);
   if (builtins == nullptr) return nullptr;
   builtins = t.force(builtins);

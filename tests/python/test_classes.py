@@ -455,7 +455,7 @@ RULES = [
     lambda x: Row(1)._asdict(), lambda x: Row(1)[3], lambda x: Row(1).c, lambda x: setattr(Row(1), "a", 3), lambda x: Row(x, 2)[0] + 1,
     lambda x: (Row(1) is Row(1), Row(1) == Row(1), Row(1) == (1, 2), Row(1)[:], Row(1)[0:2] == Row(1), Row(1) + (), Row(1) * 1),
     lambda x: type(Row(1)[:]).__name__, lambda x: cyclic(x), lambda x: [].append, lambda x: [1].__len__, lambda x: int | str, lambda x: x.nothing,
-    lambda x: int | str | None, lambda x: (int | int) is int, lambda x: Base.__init__, lambda x: Base(x).__init__, lambda x: super(Fallback, Fallback(x)),
+    lambda x: int | str | None, lambda x: [getattr(None, name, 5) for name in ("__dir__", "__bool__", "__class__", "gone")], lambda x: (int | int) is int, lambda x: Base.__init__, lambda x: Base(x).__init__, lambda x: super(Fallback, Fallback(x)),
     lambda x: [m() for m in (Row(1).count,)] if 0 else Row(1).count(2), lambda x: Row(1).index(2), lambda x: type(x)(),
 ]
 
@@ -605,6 +605,16 @@ def test_bound_builtin_outlives_its_list():
     for _ in range(4):
         method, _ = fast(x3(), [[5].copy])
         assert method() == [5] and type(method) is type(len)
+
+
+def test_an_import_in_a_function_made_in_the_trace():
+    def f(x):
+        def inner(y):
+            import math
+            return y + math.pi
+        return inner(x * 2)
+    fast = kt.compile(f)
+    assert repr(fast(x3())) == repr(f(x3()))
 
 
 def test_reasons_name_what_was_disabled():
