@@ -119,7 +119,7 @@ Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
   PyObject* object;
   if (t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Absolute(object));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "abs");
+    return *out != nullptr ? Flow::kGo : t.raise_pending("abs");
   }
   if (a[0]->kind == ValueKind::kFloat) {
     Step& step = t.record(StepKind::k_float_abs);
@@ -177,7 +177,7 @@ Flow do_float(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_item, "float()");
   if (a.size() == 1 && t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Float(object));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "float");
+    return *out != nullptr ? Flow::kGo : t.raise_pending("float");
   }
   if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
     return number_of(t, a[0], {interned.float_, interned.index}, &PyFloat_Type, out);
@@ -192,7 +192,7 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_item, "int()");
   if (a.size() == 1 && t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Long(object));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "int");
+    return *out != nullptr ? Flow::kGo : t.raise_pending("int");
   }
   if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
     return number_of(t, a[0], {interned.int_, interned.index}, &PyLong_Type, out);
@@ -407,6 +407,13 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   if (keywords > 0 && PyType_Check(object)) {  // int("ff", base=16), str(b"a", encoding="ascii")
     flow = pure_call(object, arguments, names, out, handled);
     if (*handled || flow != Flow::kGo) return flow;
+  }
+  static PyObject* const repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
+  bool is_text = object == repr || object == reinterpret_cast<PyObject*>(&PyUnicode_Type);
+  if (is_text && keywords == 0 && arguments.size() == 1 && arguments[0]->exception != nullptr &&
+      !arguments[0]->is_real()) {
+    *handled = true;
+    return exception_text(arguments[0], object == repr, nullptr, out);
   }
   if (auto model = known.models.find(object); model != known.models.end()) {
     if (keywords != 0) return Flow::kGo;

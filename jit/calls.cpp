@@ -111,6 +111,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   callee.function = function;
   callee.locals = std::move(locals);
   callee.rule = rule;
+  callee.number = ++frame_count_;
   return Flow::kGo;
 }
 
@@ -119,7 +120,9 @@ Flow Tracer::return_value(Value* value) {
     recipes_.clear();
     Exit exit;
     exit.kind = ExitKind::kReturn;
+    if (handled_ != nullptr) return stop(BreakReason::k_internal, "a return inside of a handler");
     exit.result = recipe_of(value);
+    refuse_raised();
     plan().exits.push_back(std::move(exit));
     plan().final_exit = static_cast<ExitId>(plan().exits.size() - 1);
     ended_ = true;
@@ -146,7 +149,10 @@ Flow Tracer::return_value(Value* value) {
 // Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole
 // instruction the break, so nothing may have been changed on the way (record() and changing() see to it).
 Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out) {
-  if (call_now_depth_++ == 0) call_now_frames_ = static_cast<int>(frames_.size());
+  if (call_now_depth_++ == 0) {
+    call_now_frames_ = static_cast<int>(frames_.size());
+    handled_before_call_now_ = handled_;
+  }
   size_t floor = frames_.size(), depth = frame().stack.size();
   *out = nullptr;
   Flow flow = operation(out);
@@ -257,7 +263,8 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
         if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
         return flow;
       }
-      flow = call_slot(object, arguments, names, &out, &handled);
+      flow = call_exception_slot(object, arguments, names, &out, &handled);
+      if (!handled && flow == Flow::kGo) flow = call_slot(object, arguments, names, &out, &handled);
       if (handled || flow != Flow::kGo) {
         if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
         return flow;

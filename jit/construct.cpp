@@ -73,6 +73,8 @@ Flow Tracer::call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObje
 
 // A call of a class: its metaclass may have a word in it.
 Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names) {
+  bool handled = false;
+  if (Flow flow = construct_exception(type, arguments, names, &handled); handled) return flow;
   PyTypeObject* meta = Py_TYPE(type);
   if (!ensure_version(meta)) return stop(BreakReason::k_call, type->tp_name);
   if (inherits(meta, interned.call, &PyType_Type)) return call_type(type, std::move(arguments), names);

@@ -14,7 +14,8 @@
 namespace kintsugi {
 
 Flow raise_here(Tracer& t, PyObject* type, std::string text) {
-  return t.stop(BreakReason::k_raises, std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) + ": " + text);
+  std::string name = reinterpret_cast<PyTypeObject*>(type)->tp_name;
+  return t.raise_text(type, text, name + ": " + text);
 }
 
 Flow raise_with_repr(Tracer& t, PyObject* type, Value* value, const std::string& after) {
@@ -22,6 +23,7 @@ Flow raise_with_repr(Tracer& t, PyObject* type, Value* value, const std::string&
   Ref repr(t.fold(value, &object) ? PyObject_Repr(object) : nullptr);
   const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
   if (text == nullptr) return t.stop(BreakReason::k_raises, after);
+  if (type == PyExc_KeyError) return t.raise_builtin(type, {value}, {}, std::string("KeyError: ") + text);
   return raise_here(t, type, text + after);
 }
 
@@ -191,7 +193,7 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
   std::vector<Value*>* items;
   if (t.fold(container, &a) && t.fold(key, &b)) {
     Ref result(PyObject_GetItem(a, b));
-    if (!result) return t.stop(BreakReason::k_raises, "index");
+    if (!result) return t.raise_pending("index");
     *out = t.constant(result.get());
     return Flow::kGo;
   }
@@ -206,7 +208,7 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
       return t.stop(BreakReason::k_call, "a generic alias");
     if (is_slice && t.fold(container, &a)) {
       *out = t.constant_owned(PyObject_GetItem(a, key->object));
-      return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "slice");
+      return *out != nullptr ? Flow::kGo : t.raise_pending("slice");
     }
     return t.stop(BreakReason::k_container, "item of this object");
   }
@@ -214,7 +216,7 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
   int64_t size = static_cast<int64_t>(items->size()), index;
   if (is_slice) {
     Py_ssize_t start, end, step;
-    if (PySlice_Unpack(key->object, &start, &end, &step) < 0) return t.stop(BreakReason::k_raises, "slice");
+    if (PySlice_Unpack(key->object, &start, &end, &step) < 0) return t.raise_pending("slice");
     Py_ssize_t count = PySlice_AdjustIndices(size, &start, &end, step);
     if (count == size && step == 1 && t.is_exact_tuple(container)) {
       *out = container;
@@ -413,7 +415,7 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
   };
   if (fold(container, &a) && fold(item, &b) && !is_nan(b)) {
     int found = PySequence_Contains(a, b);
-    if (found < 0) return stop(BreakReason::k_raises, "in");
+    if (found < 0) return raise_pending("in");
     return answer(found != 0);
   }
   bool in_text =

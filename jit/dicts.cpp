@@ -429,7 +429,7 @@ static Flow pop_item(Tracer& t, Value* self, Value** out) {
   if (!t.dict_complete(self)) return t.stop(BreakReason::k_container, "dict.popitem");
   while (!self->entries.empty() && self->is_virtual() && self->entries.back().second == nullptr)
     self->entries.pop_back();
-  if (self->entries.empty()) return raise_here(t, PyExc_KeyError, "'popitem(): dictionary is empty'");
+  if (self->entries.empty()) return raise_here(t, PyExc_KeyError, "popitem(): dictionary is empty");
   PyObject* key = self->entries.back().first;
   Value* value = t.dict_get(self, key);
   *out = t.tuple_of({t.key_value(key), value});

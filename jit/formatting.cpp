@@ -36,7 +36,7 @@ Flow Tracer::text_value(Value* value, int conversion, Value** out) {
   if (conversion == 1 && is_text(value)) return *out = value, Flow::kGo;
   if (is_own_singleton(value)) {
     *out = constant_owned(conversion == 1 ? PyObject_Str(value->object) : PyObject_Repr(value->object));
-    return *out != nullptr ? Flow::kGo : stop(BreakReason::k_raises, "formatting");
+    return *out != nullptr ? Flow::kGo : raise_pending("formatting");
   }
   PyObject* builtins = PyEval_GetBuiltins();
   PyObject* callable = PyDict_GetItemString(builtins, conversion == 1 ? "str" : conversion == 2 ? "repr" : "ascii");

@@ -112,6 +112,8 @@ class Fuser {
       if (frame.function >= 0) recipe_values(frame.function, out);
       for (auto& [slot, recipe] : frame.slots) recipe_values(recipe, out);
     }
+    if (exit.handled >= 0) recipe_values(exit.handled, out);
+    for (const RaisedState& raised : exit.raised) recipe_values(raised.exception, out);
   }
   std::vector<ValueId> step_values(const Step& step) {
     std::vector<ValueId> out;
@@ -578,6 +580,8 @@ class Fuser {
       case StepKind::k_attribute_delete:
       case StepKind::k_global_set:
       case StepKind::k_cell_set:
+      case StepKind::k_push_handled:
+      case StepKind::k_set_handled:
       case StepKind::k_run_call: return true;
       default: return false;
     }
@@ -628,6 +632,8 @@ class Fuser {
       case StepKind::k_box_float:
       case StepKind::k_box_bool:
       case StepKind::k_build:
+      case StepKind::k_push_handled:
+      case StepKind::k_load_handled:
       case StepKind::k_list_next: return true;
       default: return false;
     }

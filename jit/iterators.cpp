@@ -47,7 +47,7 @@ Flow do_next(Tracer& t, Given& given, Value** out) {
   switch (t.next(iterator, out)) {
     case Next::kItem: return Flow::kGo;
     case Next::kEnd:
-      if (!has_default) return t.stop(BreakReason::k_raises, "StopIteration");
+      if (!has_default) return t.raise_builtin(PyExc_StopIteration, {}, {}, "StopIteration");
       *out = given.values[1];
       return Flow::kGo;
     case Next::kUnknown: break;
@@ -208,7 +208,7 @@ Flow do_sorted(Tracer& t, Given& given, Value** out) {
   Ref key_at(PyObject_GetAttr(keys.get(), interned.getitem));
   Ref how(key_at ? Py_BuildValue("{s:O,s:O}", "key", key_at.get(), "reverse", reverse ? Py_True : Py_False) : nullptr);
   Ref done(sort && none && how ? PyObject_Call(sort.get(), none.get(), how.get()) : nullptr);
-  if (!done) return t.stop(BreakReason::k_raises, "sorted");
+  if (!done) return t.raise_pending("sorted");
   Values sorted;
   if (items.size() == 1) sorted = items;
   for (size_t i = 0; i < items.size() && items.size() > 1; ++i)
@@ -247,7 +247,9 @@ Flow extreme(Tracer& t, Given& given, Value** out, bool greatest) {
                      : t.tuple_of({given.values.begin(), given.values.begin() + static_cast<long>(given.positional)});
   if (Flow flow = walk(t, items, "min or max", each); flow != Flow::kGo) return flow;
   if (best == nullptr) best = otherwise;
-  if (best == nullptr) return t.stop(BreakReason::k_raises, "min or max of nothing");
+  if (best == nullptr)
+    return t.raise_text(PyExc_ValueError, std::string(greatest ? "max" : "min") + "() arg is an empty sequence",
+                        "min or max of nothing");
   *out = best;
   return Flow::kGo;
 }

@@ -182,6 +182,29 @@ static double python_floor_divide(double a, double b) {
   return result ? PyFloat_AsDouble(result.get()) : (PyErr_Clear(), 0.0);
 }
 
+static PyObject* evaluate(int operation, PyObject* left, PyObject* right);
+
+// The text is that of the same division of today's numbers.
+static Flow division_by_zero(Tracer& t, int operation, Value* left, Value* right) {
+  auto hint = [](Value* number) {
+    return number->is_constant()               ? Py_NewRef(number->object)
+           : number->kind == ValueKind::kFloat ? PyFloat_FromDouble(number->float_hint)
+                                               : PyLong_FromLongLong(number->int_hint);
+  };
+  Ref a(hint(left)), b(hint(right));
+  Ref result(a && b ? evaluate(operation, a.get(), b.get()) : nullptr);
+  if (result) return t.stop(BreakReason::k_raises, "division by zero");
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (!right->is_constant()) {
+    Value* zero = right->kind == ValueKind::kFloat ? t.constant_owned(PyFloat_FromDouble(0)) : t.int_constant(0);
+    ExitId exit = t.exit_here(ExitKind::kStep);
+    t.check_word(t.word_compare(Compare::kEqual, right, zero), 1, exit);
+  }
+  PyErr_Restore(type, value, traceback);
+  return t.raise_pending("division by zero");
+}
+
 static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Value** out) {
   if (operation >= NB_INPLACE_ADD) operation -= NB_INPLACE_ADD;
   bool floating = is_float(left) || is_float(right) || operation == NB_TRUE_DIVIDE;
@@ -209,15 +232,15 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
       case NB_SUBTRACT: finish(StepKind::k_float_sub, a, b, ValueKind::kFloat, false, 0)->float_hint = x - y; break;
       case NB_MULTIPLY: finish(StepKind::k_float_mul, a, b, ValueKind::kFloat, false, 0)->float_hint = x * y; break;
       case NB_TRUE_DIVIDE:
-        if (y == 0) return t.stop(BreakReason::k_raises, "division by zero");
+        if (y == 0) return division_by_zero(t, operation, left, right);
         finish(StepKind::k_float_div, a, b, ValueKind::kFloat, true, 0)->float_hint = x / y;
         break;
       case NB_FLOOR_DIVIDE:
-        if (y == 0) return t.stop(BreakReason::k_raises, "division by zero");
+        if (y == 0) return division_by_zero(t, operation, left, right);
         math(FloatFunction::kFloorDivide)->float_hint = python_floor_divide(x, y);
         break;
       case NB_REMAINDER:
-        if (y == 0) return t.stop(BreakReason::k_raises, "division by zero");
+        if (y == 0) return division_by_zero(t, operation, left, right);
         math(FloatFunction::kRemainder)->float_hint = x - y * std::floor(x / y);
         break;
       case NB_POWER:
@@ -247,7 +270,7 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
       break;
     case NB_FLOOR_DIVIDE:
     case NB_REMAINDER: {
-      if (y == 0) return t.stop(BreakReason::k_raises, "integer division");
+      if (y == 0) return division_by_zero(t, operation, left, right);
       if (x == INT64_MIN && y == -1) return t.pure_operator(operation, left, right, out);
       int64_t q = x / y, m = x % y;
       if (m != 0 && (m < 0) != (y < 0)) --q, m += y;
@@ -340,7 +363,7 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   if (fold(left, &a) && fold(right, &b)) {
     if (!folds_small(operation, a, b)) return stop(BreakReason::k_instruction, "a large constant");
     Ref result(evaluate(operation, a, b));
-    if (!result) return stop(BreakReason::k_raises, "operator");
+    if (!result) return raise_pending("operator");
     *out = constant(result.get());
     return Flow::kGo;
   }
@@ -421,7 +444,7 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
   };
   if (fold(left, &a) && fold(right, &b)) {
     Ref result(PyObject_RichCompare(a, b, operation));
-    if (!result) return stop(BreakReason::k_raises, "comparison");
+    if (!result) return raise_pending("comparison");
     *out = constant(result.get());
     return Flow::kGo;
   }
@@ -485,7 +508,7 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
     Ref result(op == Opcode::k_UNARY_NEGATIVE   ? PyNumber_Negative(object)
                : op == Opcode::k_UNARY_POSITIVE ? PyNumber_Positive(object)
                                                 : PyNumber_Invert(object));
-    if (!result) return stop(BreakReason::k_raises, "unary operator");
+    if (!result) return raise_pending("unary operator");
     *out = constant(result.get());
     return Flow::kGo;
   }

@@ -76,6 +76,16 @@ bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base) {
 
 Flow Tracer::missing(const Value* object, PyObject* name) {
   PyTypeObject* type = type_of(object);
+  Opcode opcode = frame().bytecode->at(frame().at).opcode;
+  bool plain = object->kind == ValueKind::kObject && type != nullptr && type->tp_getattro == PyObject_GenericGetAttr &&
+               _PyType_Lookup(type, name) == nullptr;
+  if (plain && (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)) {
+    Value* text = constant_owned(PyUnicode_FromFormat("'%.50s' object has no attribute '%U'", type->tp_name, name));
+    if (text != nullptr)
+      return raise_builtin(PyExc_AttributeError, {text},
+                           {{"name", constant(name)}, {"obj", const_cast<Value*>(object)}},
+                           "an attribute that is not there");
+  }
   return stop(BreakReason::k_raises, std::string(type != nullptr ? type->tp_name : "an object") + "." + text_of(name));
 }
 
@@ -335,9 +345,12 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
     case ValueKind::kTensor:
       if (name == interned.class_) return *out = constant(reinterpret_cast<PyObject*>(&TensorType)), Flow::kGo;
       return tensor_attribute(object, name, out);
-    case ValueKind::kObject:
+    case ValueKind::kObject: {
+      bool handled = false;
       if (is_pure_object(object)) break;
-      return object_attribute(*this, object, name, out);
+      Flow flow = exception_attribute(object, name, out, &handled);
+      return handled ? flow : object_attribute(*this, object, name, out);
+    }
     case ValueKind::kSuper: return super_attribute(*this, object, name, out);
     case ValueKind::kFunction: return function_attribute(*this, object, name, out);
     case ValueKind::kTuple:
@@ -512,6 +525,9 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
 }
 
 Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
+  bool handled = false;
+  if (value != nullptr)
+    if (Flow flow = set_exception_attribute(object, name, value, &handled); handled) return flow;
   PyTypeObject* type = type_of(object);
   if (type == nullptr || object->kind != ValueKind::kObject || python_class(object) == nullptr)
     return stop(BreakReason::k_attribute, "store to " + text_of(name));

@@ -89,6 +89,9 @@ enum class RecipeKind : uint8_t {
   kDictView,          // parts: dict; value: 0 keys(), 1 values(), 2 items()
   kDictIterator,      // parts: dict, items taken; value: as kDictView
   kPartial,           // parts: function, args tuple, kwargs dict
+  kException,   // parts: class, args, cause|null, context|null, then attribute name, value, ...; value: 1 suppresses
+                // its context
+  kHandled,     // what the thread handles, or None; value: 1 the topmost there is, 0 its own
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
   kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
@@ -131,6 +134,13 @@ struct FrameState {
   std::vector<std::pair<int32_t, RecipeId>> slots;
 };
 
+// An exception of the exit was raised in one of its frames: an entry of its traceback.
+struct RaisedState {
+  RecipeId exception = -1;
+  int32_t frame = 0;  // index into Exit::frames
+  int32_t unit = 0;   // of the instruction
+};
+
 enum class ExitKind : uint8_t {
   kReturn,  // the root frame returns recipe `result`
   kNext,    // go on at the innermost frame's offset (loop header, side exit): state is complete before that instruction
@@ -144,7 +154,9 @@ struct Exit {
   ExitKind kind = ExitKind::kReturn;
   RecipeId result = -1;
   std::vector<FrameState> frames;  // root first; empty for kReturn
-  std::vector<ValueId> owned;      // objects the values own here; the exit releases what it does not hand on
+  RecipeId handled = -1;           // what the thread handles from here on; -1: what it does
+  std::vector<RaisedState> raised;
+  std::vector<ValueId> owned;  // objects the values own here; the exit releases what it does not hand on
   int32_t break_index =
       -1;  // kStep, kHandOver at a break: index into breaks; -1: an exit taken only when a check fails
   ConstantId error =

@@ -204,6 +204,11 @@ void Verifier::exit(ExitId id) {
     if (f > 0) recipe(frame.function);
     for (auto [slot, part] : frame.slots) recipe(part);
   }
+  if (exit.handled >= 0) recipe(exit.handled);
+  for (const RaisedState& raised : exit.raised) {
+    recipe(raised.exception);
+    index(raised.frame, exit.frames.size(), "frame");
+  }
   for (size_t i = 0; i < exit.owned.size(); ++i) {
     use(exit.owned[i]);
     for (size_t j = 0; j < i; ++j) {

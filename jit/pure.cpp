@@ -406,7 +406,7 @@ Flow Tracer::pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObj
   Ref today(PyObject_Vectorcall(callable, objects.data(), objects.size() - keywords, names));
   if (!today) {
     if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
-    return stop(BreakReason::k_raises, name_of(callable));
+    return runs ? stop(BreakReason::k_raises, name_of(callable)) : raise_pending(name_of(callable));
   }
   if (!runs && !is_pure_type(Py_TYPE(today.get())))
     if (Value* value = answer_value(*this, today.get())) return *out = value, Flow::kGo;

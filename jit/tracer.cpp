@@ -167,7 +167,9 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_global_set:
     case StepKind::k_cell_set:
     case StepKind::k_range_next:
-    case StepKind::k_list_next: return true;
+    case StepKind::k_list_next:
+    case StepKind::k_push_handled:
+    case StepKind::k_set_handled: return true;
     default: return false;
   }
 }
@@ -282,7 +284,15 @@ RecipeId Tracer::recipe_of(Value* value) {
         }
         for (Value* item : value->items) part(item);
         break;
+      case ValueKind::kHandled:
+        recipe.kind = RecipeKind::kHandled;
+        recipe.value = value->complete ? 1 : 0;
+        break;
       case ValueKind::kObject:
+        if (value->exception != nullptr || value->type == &PyTraceBack_Type) {
+          recipe = exception_recipe(value, id);
+          break;
+        }
         recipe.kind = RecipeKind::kInstance;
         constant_part(reinterpret_cast<PyObject*>(value->type));
         for (auto& [key, item] : value->entries) {
@@ -418,6 +428,7 @@ ValueId Tracer::object_of(Value* value) {
   build_parts(value);
   recipes_.clear();
   RecipeId recipe = recipe_of(value);
+  refuse_raised();
   size_t at = trace_.records.size();
   record(StepKind::k_build).index = recipe;
   ExitId exit = exit_here(ExitKind::kRaise);
@@ -496,6 +507,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     }
     exit.frames.push_back(std::move(state));
   }
+  Value* handled = inside ? handled_before_call_now_ : handled_;
+  if (handled != nullptr) exit.handled = recipe_of(handled);
   // What this exit makes for another's sake lives as long as the frame, like everything a local names.
   for (const Dead& local : dead) {
     auto& slots = exit.frames[local.frame].slots;
@@ -504,6 +517,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     bool made = recipes_.count(local.value) != 0;
     if (made || frames_[local.frame].root) slots.insert(place, {local.slot, recipe_of(made ? local.value : null_)});
   }
+  tell_raised(&exit, visible);
   recipes_.clear();
   shows_before_ = false;
   plan().exits.push_back(std::move(exit));
@@ -596,6 +610,8 @@ Flow Tracer::run_loop(size_t floor) {
       instruction_serial_ = static_cast<int32_t>(arena_.size());
     }
     Flow flow = step_or_break(instruction);
+    if (flow == Flow::kRaise) flow = follow_raise(floor);
+    if (flow == Flow::kRaise) return flow;
     if (flow == Flow::kBreak) {
       if (call_now_depth_ > 0) {  // a builtin's callback cannot be continued: the builtin's call is the break
         TraceFrame& caller = frames_[call_now_frames_ - 1];

@@ -35,6 +35,8 @@ struct TraceFrame {
   ConstantId refusal = kNoConstant;     // of an operator's method: the error that NotImplemented becomes
   std::map<int32_t, int> loop_turns;    // header offset -> back edges taken since the loop was entered
   int turns_done = 0;                   // back edges of inner loops that have ended
+  int32_t number = 0;                   // no other frame of the trace has it
+  int32_t position = 0;                 // unit of the instruction that raised last, or that RERAISE names
   bool root = false;
 };
 
@@ -43,6 +45,7 @@ enum class Flow : uint8_t {
   kGo,     // done; go on
   kBreak,  // cannot be followed: `reason` and `context` are set; nothing was recorded for it
   kEnd,    // the trace's final exit is made
+  kRaise,  // the instruction raises Tracer::raising_: see raise_builtin
 };
 
 class Tracer {
@@ -233,6 +236,32 @@ class Tracer {
   Flow call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out,
                  ReturnRule rule = ReturnRule::kPush);
 
+  // ---- exceptions.cpp
+  // The present instruction raises. To be answered at once: a handler in the trace is gone on with, otherwise it is a
+  // break with this context, where it really raises. Texts and fields must be Python's.
+  Flow raise_builtin(PyObject* type, std::vector<Value*> arguments,
+                     std::initializer_list<std::pair<const char*, Value*>> fields = {}, std::string context = "raises");
+  Flow raise_text(PyObject* type, const std::string& text, std::string context = "raises");
+  Flow raise_pending(std::string context);  // the error that is set: of a pure function of atoms, called here
+  Flow raise_unbound(int local);
+  Flow raise_value(Value* exception, std::string context, bool again = false);
+  Flow follow_raise(size_t floor);
+  Flow exception_step(const Instruction& instruction);
+  Flow exception_of(Value* thing, Value** out);
+  Value* new_exception(PyTypeObject* type, std::vector<Value*> arguments);
+  Flow construct_exception(PyTypeObject* type, std::vector<Value*>& arguments, PyObject* names, bool* handled);
+  Flow call_exception_slot(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                           bool* handled);
+  Flow exception_attribute(Value* exception, PyObject* name, Value** out, bool* handled);
+  Flow set_exception_attribute(Value* exception, PyObject* name, Value* value, bool* handled);
+  Flow exception_text(Value* exception, bool repr, void* slot, Value** out);
+  Value* thread_handled(bool topmost);
+  void keep_thread_handled();
+  [[noreturn]] void break_at_raise(const TracedException& exception);
+  Recipe exception_recipe(Value* exception, RecipeId id);
+  void tell_raised(Exit* exit, size_t visible);
+  void refuse_raised();
+
   // ---- builtins.cpp
   Flow call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
 
@@ -342,6 +371,14 @@ class Tracer {
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows
   bool ended_ = false;
+  std::deque<TracedException> exceptions_;
+  int32_t frame_count_ = 0;
+  Value* raising_ = nullptr;    // with Flow::kRaise
+  bool raising_again_ = false;  // it adds no entry to the traceback
+  Value* handled_ = nullptr;    // an exception of the trace; null: what the thread handles
+  Value* handled_before_call_now_ = nullptr;
+  Value* thread_handled_[2] = {};                                       // see thread_handled
+  std::vector<std::pair<TracedException*, RecipeId>> exit_exceptions_;  // in the recipes of the exit being made
   // A break and a side exit perform the present instruction once more, so no effect may have been recorded in it, and
   // virtual values that it changed are shown as they were before. Of a builtin's callbacks the builtin's call is the
   // instruction.

@@ -92,6 +92,9 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
     case ValueKind::kIterator:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
+      if (value->exception != nullptr && !value->is_real() && _PyType_Lookup(value->type, interned.bool_) == nullptr &&
+          _PyType_Lookup(value->type, interned.len) == nullptr)
+        return *answer = true;
       Value* result = is_pure_object(value) ? as_condition(value) : nullptr;
       if (result != nullptr && word == nullptr) result = specialise(result);
       return result != nullptr && truth(result, known, answer, word);
@@ -222,8 +225,17 @@ static Flow unpack(Tracer& t, int count) {
   } else if (!t.drain(value, &items)) {
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
   }
-  if (static_cast<int>(items.size()) != count)
+  int got = static_cast<int>(items.size());
+  if (got < count)
+    return t.raise_text(
+        PyExc_ValueError,
+        "not enough values to unpack (expected " + std::to_string(count) + ", got " + std::to_string(got) + ")",
+        "unpacking a different number of values");
+  if (got > count && value->kind == ValueKind::kIterator)  // of which one more would have been taken, not all
     return t.stop(BreakReason::k_raises, "unpacking a different number of values");
+  if (got > count)
+    return t.raise_text(PyExc_ValueError, "too many values to unpack (expected " + std::to_string(count) + ")",
+                        "unpacking a different number of values");
   for (int i = count - 1; i >= 0; --i) t.frame().stack.push_back(items[i]);
   return Flow::kGo;
 }
@@ -233,7 +245,11 @@ static Flow unpack_ex(Tracer& t, int argument) {
   std::vector<Value*> items;
   if (!t.drain(t.force(pop(t.frame())), &items))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
-  if (items.size() < before + after) return t.stop(BreakReason::k_raises, "not enough values to unpack");
+  if (items.size() < before + after)
+    return t.raise_text(PyExc_ValueError,
+                        "not enough values to unpack (expected at least " + std::to_string(before + after) + ", got " +
+                            std::to_string(items.size()) + ")",
+                        "not enough values to unpack");
   std::vector<Value*>& stack = t.frame().stack;
   for (size_t i = items.size(); i > items.size() - after; --i) stack.push_back(items[i - 1]);
   stack.push_back(t.list_of({items.begin() + before, items.end() - after}));
@@ -274,7 +290,12 @@ static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
     if (dict == nullptr || dict->kind != ValueKind::kDict)
       return t.stop(BreakReason::k_instruction, "builtins are not a dict");
     value = t.dict_get(dict, name);
-    if (value == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
+    if (value == nullptr) {
+      const char* text = PyUnicode_AsUTF8(name);
+      if (text == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
+      Value* words = t.constant_owned(PyUnicode_FromFormat("name '%.200s' is not defined", text));
+      return t.raise_builtin(PyExc_NameError, {words}, {{"name", t.constant(name)}}, "name is not defined");
+    }
   }
   if (push_null) now.stack.push_back(t.null());
   now.stack.push_back(value);
@@ -372,12 +393,12 @@ Flow Tracer::step(const Instruction& in) {
     }
     case Opcode::k_LOAD_FAST: {
       Value* value = now.locals[argument];
-      if (value->kind == ValueKind::kNull) return stop(BreakReason::k_unbound);
+      if (value->kind == ValueKind::kNull) return raise_unbound(argument);
       return push(value->forwarded != nullptr ? value->forwarded : value);
     }
     case Opcode::k_STORE_FAST: now.locals[argument] = pop(now); return Flow::kGo;
     case Opcode::k_DELETE_FAST:
-      if (now.locals[argument]->kind == ValueKind::kNull) return stop(BreakReason::k_unbound);
+      if (now.locals[argument]->kind == ValueKind::kNull) return raise_unbound(argument);
       now.locals[argument] = null();
       return Flow::kGo;
     case Opcode::k_LOAD_GLOBAL: return load_global(*this, name_at(argument >> 1), argument & 1);
@@ -629,6 +650,10 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_FORMAT_VALUE: {
       Value* spec = argument & 4 ? force(pop(now)) : nullptr;
       Value* value = force(pop(now));
+      if (value->exception != nullptr && !value->is_real() && spec == nullptr && (argument & 3) < 3) {
+        Flow flow = exception_text(value, (argument & 3) == 2, nullptr, &out);
+        return pushed(flow, out);
+      }
       Flow flow = format_value(value, argument & 3, spec, &out);
       return pushed(flow, out);
     }
@@ -680,7 +705,12 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_BEFORE_WITH: return before_with(*this);
     case Opcode::k_RETURN_VALUE: return return_value(pop(now));
     case Opcode::k_LOAD_ASSERTION_ERROR: return push(constant(PyExc_AssertionError));
-    case Opcode::k_RAISE_VARARGS: return stop(BreakReason::k_raises, "raise");
+    case Opcode::k_RAISE_VARARGS:
+    case Opcode::k_RERAISE:
+    case Opcode::k_PUSH_EXC_INFO:
+    case Opcode::k_POP_EXCEPT:
+    case Opcode::k_CHECK_EXC_MATCH:
+    case Opcode::k_WITH_EXCEPT_START: return exception_step(in);
     case Opcode::k_IMPORT_NAME: return import_name(name_at(argument));
     case Opcode::k_IMPORT_FROM: return import_from(name_at(argument));
     case Opcode::k_MATCH_SEQUENCE:

@@ -28,8 +28,9 @@ enum class ValueKind : uint8_t {
   kMethod,    // items: function, self
   kObject,    // an instance of a class written in Python, virtual or real; or a real object that is not modelled
   kIterator,
-  kSuper,  // items: class (constant), self
-  kUnion,  // X | Y of classes; items: the classes
+  kSuper,    // items: class (constant), self
+  kUnion,    // X | Y of classes; items: the classes
+  kHandled,  // what the thread handles: its own (`complete` false) or the topmost there is; of the runtime only
 };
 
 enum class IteratorKind : uint8_t {
@@ -71,6 +72,18 @@ enum class IteratorKind : uint8_t {
   kUnknown
 };
 
+// An exception that exists only in the trace.
+struct RaisedAt {
+  int32_t frame;  // TraceFrame::number
+  int32_t unit;   // of the instruction
+};
+struct TracedException {
+  bool suppress_context = false;
+  PyCodeObject* code = nullptr;  // where it was raised first; null: never
+  int32_t offset = 0;
+  std::vector<RaisedAt> trail;  // entries of its traceback, innermost first
+};
+
 struct Value {
   ValueKind kind = ValueKind::kNull;
   int32_t serial = 0;        // order of making
@@ -88,6 +101,7 @@ struct Value {
   bool dynamic = false;
   int32_t node = -1;  // graph node that computes it; -1: exists already
   // Containers and other compounds. Virtual ones have no id.
+  TracedException* exception = nullptr;  // kObject, then items: args, cause, context (null: None)
   PyTypeObject* type = nullptr;  // kObject: its class; kTuple: a tuple type with the same constructor (Size), else null
   bool complete = true;          // items or entries are all there is; of real lists and dicts: false until asked for;
                                  // of dict iterators: false for the view itself
@@ -116,7 +130,7 @@ struct Value {
   bool is_number() const { return kind == ValueKind::kInt || kind == ValueKind::kFloat || kind == ValueKind::kBool; }
   bool is_constant() const { return kind == ValueKind::kConstant; }
   bool has_origins() const { return id != kNoValue && source >= 0; }  // a real list's items may be from the entry
-  bool is_real() const { return id != kNoValue && !is_number(); }  // an object exists at run time
+  bool is_real() const { return id != kNoValue && !is_number(); }     // an object exists at run time
   bool is_virtual() const { return !is_real() && !is_number() && !is_constant(); }
 };
 

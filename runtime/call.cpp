@@ -231,6 +231,7 @@ bool apply_rule(Activation& activation, ReturnRule rule, const std::string& refu
 }
 
 Onward leave_frame(Run& run, Left& left, size_t index);
+Onward carry_out(Run& run, Left& left, size_t index);
 
 // The exit lies in a callee that had been inlined: its frame is made real and continued on its own, then this one goes
 // on after its call.
@@ -250,7 +251,6 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
     return contained([&, index = index]() -> PyObject* {
       Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy};
       if (inner.record == nullptr) return nullptr;
-      HandledKept handled(thread);
       Onward onward = leave_frame(inner, left, index);
       return onward.offset < 0 ? onward.result : drive(inner, onward.offset);
     });
@@ -292,6 +292,19 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
     return raise(run, offset, Raise::kPlain);
   }
   leaving.write_slots(index, activation);
+  if (index == 0) leaving.hand_on_handled(run.thread());
+  if (leaving.was_raised_in(index))
+    return with_frame(run, [&] {
+      leaving.add_tracebacks(index, activation);
+      return carry_out(run, left, index);
+    });
+  return carry_out(run, left, index);
+}
+
+Onward carry_out(Run& run, Left& left, size_t index) {
+  Leaving& leaving = left.leaving;
+  Activation& activation = run.activation;
+  int offset = leaving.frame(index).offset;
   if (index + 1 < leaving.frame_count()) return with_frame(run, [&] { return continue_inside(run, left, index); });
   ExitKind kind = leaving.exit()->kind;
   const Entry* entry = left.segment->entry;

@@ -161,6 +161,16 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       Ref nothing(type == nullptr ? nullptr : PyTuple_New(0));
       return nothing ? later(id, PyBaseObject_Type.tp_new(type, nothing.get(), nullptr)) : nullptr;
     }
+    case RecipeKind::kException: {
+      auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
+      PyObject* arguments = type == nullptr ? nullptr : part(recipe, 1);
+      return arguments == nullptr ? nullptr : later(id, type->tp_new(type, arguments, nullptr));
+    }
+    case RecipeKind::kHandled: {
+      PyObject* handled =
+          recipe.value != 0 ? PyErr_GetHandledException() : Py_XNewRef(handled_exception(this_thread()));
+      return handled != nullptr ? handled : Py_NewRef(Py_None);
+    }
     case RecipeKind::kSlice: {
       PyObject *start = part(recipe, 0), *stop = start ? part(recipe, 1) : nullptr,
                *step = stop ? part(recipe, 2) : nullptr;
@@ -269,6 +279,18 @@ PyObject* Builder::make_dict_walk(const Recipe& recipe) {
 bool Builder::fill(const Recipe& recipe, PyObject* container) {
   const auto& parts = recipe.parts;
   switch (recipe.kind) {
+    case RecipeKind::kException: {
+      PyObject *cause = get(parts[2]), *context = cause || !PyErr_Occurred() ? get(parts[3]) : nullptr;
+      if (PyErr_Occurred()) return false;
+      if (cause != nullptr) PyException_SetCause(container, Py_NewRef(cause));
+      if (context != nullptr && context != Py_None) PyException_SetContext(container, Py_NewRef(context));
+      reinterpret_cast<PyBaseExceptionObject*>(container)->suppress_context = recipe.value != 0;
+      for (size_t i = 4; i + 1 < parts.size(); i += 2) {
+        PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
+        if (value == nullptr || PyObject_GenericSetAttr(container, key, value) != 0) return false;
+      }
+      return true;
+    }
     case RecipeKind::kCell: {
       PyObject* content = parts.empty() ? nullptr : get(parts[0]);
       if (content == nullptr && PyErr_Occurred()) return false;
@@ -325,6 +347,7 @@ bool Leaving::build(NativeState* state, ExitId id) {
     PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
   size_t wanted = 0;
   for (const FrameState& frame : exit_->frames) wanted += 1 + frame.slots.size();
+  wanted += exit_->raised.size() + 1;
   if (wanted > kInlineObjects) objects_ = static_cast<PyObject**>(PyMem_Malloc(wanted * sizeof(PyObject*)));
   bool good = objects_ != nullptr;
   if (!good) {
@@ -360,6 +383,9 @@ bool Leaving::build(NativeState* state, ExitId id) {
         add(frame.function);
         for (const auto& [slot, recipe] : frame.slots) add(recipe);
       }
+      extra_ = object_count_;
+      add(exit_->handled);
+      for (const RaisedState& raised : exit_->raised) add(raised.exception);
     }
   }
   if (good && exit_->error != kNoConstant) raise_from_text(plan.constants[static_cast<size_t>(exit_->error)].text);
@@ -389,6 +415,49 @@ void Leaving::drop_error() {
 void Leaving::restore_error() {
   PyErr_Restore(std::exchange(error_type_, nullptr), std::exchange(error_value_, nullptr),
                 std::exchange(error_traceback_, nullptr));
+}
+
+// The context that an exception raised by native code would have, had the thread handled what the trace did.
+void Leaving::chain_error(PyObject* handled) {
+  if (error_type_ == nullptr) return;
+  PyErr_NormalizeException(&error_type_, &error_value_, &error_traceback_);
+  PyObject* last = error_value_;
+  for (PyObject* context; (context = PyException_GetContext(last)) != nullptr; last = context) {
+    Py_DECREF(context);  // the exception keeps it
+    if (context == handled || context == error_value_) return;
+    Ref outer(PyErr_GetHandledException());
+    if (context == outer.get()) break;
+  }
+  if (last != handled) PyException_SetContext(last, Py_NewRef(handled));
+}
+
+void Leaving::hand_on_handled(PyThreadState* thread) {
+  if (exit_->handled < 0) return;
+  if (exit_->kind == ExitKind::kRaise) chain_error(objects_[extra_]);
+  std::swap(handled_exception(thread), objects_[extra_]);
+}
+
+bool Leaving::was_raised_in(size_t index) const {
+  for (const RaisedState& raised : exit_->raised)
+    if (raised.frame == static_cast<int32_t>(index)) return true;
+  return false;
+}
+
+void Leaving::add_tracebacks(size_t index, Activation& activation) {
+  for (size_t i = 0; i < exit_->raised.size(); ++i) {
+    const RaisedState& raised = exit_->raised[i];
+    if (raised.frame != static_cast<int32_t>(index)) continue;
+    PyObject* exception = objects_[extra_ + 1 + i];
+    set_running(activation.frame, raised.unit);
+    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), Py_NewRef(exception), PyException_GetTraceback(exception));
+    add_traceback_entry(activation);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (value == exception && traceback != nullptr) PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
 }
 
 PyObject** Leaving::objects_of(size_t index) {

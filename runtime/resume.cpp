@@ -105,8 +105,7 @@ PyObject* raise_at(Activation& activation, int offset) {
   return evaluate_rest(activation, /*throwing=*/true);
 }
 
-// PyTraceBack_Here for the frame as it stands.
-static void add_traceback_entry(Activation& activation) {
+void add_traceback_entry(Activation& activation) {
   if (is_incomplete(activation.frame)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

@@ -103,6 +103,8 @@ PyObject* hand_over(Activation& activation, int offset);
 // The pending exception is delivered at the instruction at `offset`: the function's own handlers, `with` and `finally`
 // run, the traceback gets its entry, and the evaluator runs the rest.
 PyObject* raise_at(Activation& activation, int offset);
+// PyTraceBack_Here: the pending exception gets an entry for the frame as it stands.
+void add_traceback_entry(Activation& activation);
 // What the evaluator does for the exception that is pending: a traceback entry for the instruction at `offset`, unless
 // it is raised `again` by that instruction (the frame's position is whatever it set then); the stack falls to the
 // handler's depth and gets what the handler expects. Answers the handler's offset. Negative: there is none, the stack

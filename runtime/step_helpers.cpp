@@ -277,6 +277,20 @@ int list_next(NativeState* state, const Step* step) {
   return item == nullptr ? kLeave : put(state, step->dst, Py_NewRef(item));
 }
 
+int push_handled(NativeState* state, const Step* step) {
+  PyObject* before = std::exchange(handled_exception(this_thread()), Py_NewRef(object(state, step->a)));
+  return put(state, step->dst, before != nullptr ? before : Py_NewRef(Py_None));
+}
+int set_handled(NativeState* state, const Step* step) {
+  PyObject* before = std::exchange(handled_exception(this_thread()), Py_NewRef(object(state, step->a)));
+  Py_XDECREF(before);
+  return kDone;
+}
+int load_handled(NativeState* state, const Step* step) {
+  PyObject* handled = step->imm != 0 ? PyErr_GetHandledException() : Py_XNewRef(handled_exception(this_thread()));
+  return put(state, step->dst, handled != nullptr ? handled : Py_NewRef(Py_None));
+}
+
 // ---- The table -----------------------------------------------------------------------------------------------------
 
 template <StepHelper helper>
@@ -343,6 +357,9 @@ HelperTable make_table() {
   set(StepKind::k_global_set, contained_step<global_set>);
   set(StepKind::k_cell_set, contained_step<cell_set>);
   set(StepKind::k_list_next, contained_step<list_next>);
+  set(StepKind::k_push_handled, contained_step<push_handled>);
+  set(StepKind::k_set_handled, contained_step<set_handled>);
+  set(StepKind::k_load_handled, contained_step<load_handled>);
   table.tensor_new = make_new_tensor;
   table.guard_slow = check_slowly;
   table.release = release_object;
