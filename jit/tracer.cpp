@@ -548,7 +548,30 @@ void Tracer::break_from_the_start(BreakReason reason, std::string context) {
   throw Restart{};
 }
 
+bool Tracer::finalizes(const Value* value) const {
+  if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
+  PyTypeObject* type = Py_TYPE(value->object);
+  return type->tp_finalize != nullptr || type->tp_del != nullptr;
+}
+
+bool Tracer::ends_here(Value* dropped) {
+  if (!finalizes(dropped)) return false;
+  for (const TraceFrame& frame : frames_)
+    for (const auto* values : {&frame.locals, &frame.stack})
+      for (const Value* value : *values)
+        if (value != nullptr && value->object == dropped->object) return false;
+  return true;
+}
+
 void Tracer::changing(Value* value) {
+  if (finalizers_ && value->is_virtual()) {  // what leaves the container may end
+    auto breaks = [&](const Value* part) {
+      if (part != nullptr && finalizes(part))
+        break_from_the_start(BreakReason::k_container, "it holds an object with a finalizer");
+    };
+    for (const Value* item : value->items) breaks(item);
+    for (const auto& [key, item] : value->entries) breaks(item);
+  }
   if (value->serial > instruction_serial_) return;
   if (value->is_virtual()) {
     before_.try_emplace(value, *value);
@@ -658,6 +681,7 @@ Status Tracer::run() {
     Value* value = input_.slots[i] == nullptr ? make(ValueKind::kNull) : make(ValueKind::kLazy);
     value->slot = i;
     value->object = input_.slots[i];
+    finalizers_ = finalizers_ || finalizes(value);
     initial_.push_back(value);
     (i < locals ? root.locals : root.stack).push_back(value);
   }

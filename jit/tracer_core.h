@@ -101,6 +101,8 @@ class Tracer {
   bool is_dynamic_source(const std::string& text, bool number);
   void mutate(Value* real);     // notes a change: aliases must be known
   void changing(Value* value);  // before any change to what a value is known to hold
+  bool finalizes(const Value* value) const;  // an object of before whose end runs code
+  bool ends_here(Value* dropped);            // a name of such an object goes, and no other in the frames holds it
   void guard_distinct();        // at the end: what was changed is no other object that was looked at
 
   // ---- tracer_ops.cpp
@@ -385,6 +387,7 @@ class Tracer {
   bool changed_ = false;
   std::unordered_map<Value*, Value> before_;
   bool shows_before_ = false;       // the exit being made performs the instruction once more
+  bool finalizers_ = false;  // some object that was met finalizes
   bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
 };

@@ -382,7 +382,10 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_NOP:
     case Opcode::k_RESUME:
     case Opcode::k_PRECALL: return Flow::kGo;
-    case Opcode::k_POP_TOP: pop(now); return Flow::kGo;
+    case Opcode::k_POP_TOP: {
+      Value* dropped = pop(now);
+      return ends_here(dropped) ? stop(BreakReason::k_instruction, "an object with a finalizer ends") : Flow::kGo;
+    }
     case Opcode::k_PUSH_NULL: return push(null());
     case Opcode::k_COPY: return push(stack[stack.size() - argument]);
     case Opcode::k_SWAP: std::swap(stack[stack.size() - argument], stack.back()); return Flow::kGo;
@@ -396,11 +399,15 @@ Flow Tracer::step(const Instruction& in) {
       if (value->kind == ValueKind::kNull) return raise_unbound(argument);
       return push(value->forwarded != nullptr ? value->forwarded : value);
     }
-    case Opcode::k_STORE_FAST: now.locals[argument] = pop(now); return Flow::kGo;
-    case Opcode::k_DELETE_FAST:
-      if (now.locals[argument]->kind == ValueKind::kNull) return raise_unbound(argument);
-      now.locals[argument] = null();
-      return Flow::kGo;
+    case Opcode::k_STORE_FAST:
+    case Opcode::k_DELETE_FAST: {
+      bool deletes = in.opcode == Opcode::k_DELETE_FAST;
+      if (deletes && now.locals[argument]->kind == ValueKind::kNull) return raise_unbound(argument);
+      Value* old = std::exchange(now.locals[argument], deletes ? null() : pop(now));
+      if (!ends_here(old)) return Flow::kGo;
+      now.locals[argument] = old;
+      return stop(BreakReason::k_instruction, "an object with a finalizer ends");
+    }
     case Opcode::k_LOAD_GLOBAL: return load_global(*this, name_at(argument >> 1), argument & 1);
     case Opcode::k_STORE_GLOBAL: {
       if (now.globals == nullptr) {

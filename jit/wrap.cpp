@@ -108,6 +108,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->source = from;
     keep(object);
     known_.emplace(object, value);
+    finalizers_ = finalizers_ || finalizes(value);
     return value;
   };
   auto check_type = [&] {

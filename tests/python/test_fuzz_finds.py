@@ -16,6 +16,33 @@ def f(x, n):
     step = counter(n)
     return x + step(), step(4)
 """, [2, 5]),
+    ("a generator is dropped by break", """
+def steps(log):
+    try:
+        yield 1
+        yield 2
+    finally:
+        log.append("ended")
+def f(x, log):
+    for step in steps(log):
+        break
+    log.append("after")
+    return x + step
+""", []),
+    *[(f"the end of an object: {ends}", f"""
+class Noisy:
+    def __init__(self, log):
+        self.log = log
+    def __del__(self):
+        self.log.append("ended")
+def f(x, log, held=[]):
+    {ends}
+    log.append("after")
+    return x + 1
+""", []) for ends in ("noisy = Noisy(log); noisy = None", "noisy = Noisy(log); del noisy", "Noisy(log)",
+                      "parts = [Noisy(log)]; parts.clear()", "parts = [Noisy(log)]; parts[0] = 2",
+                      "parts = {1: Noisy(log)}; del parts[1]", "held.append(Noisy(log)); held.pop()",
+                      "noisy = Noisy(log); log.append(0)")],
     ("a bound builtin method that leaves", """
 def f(x, values):
     count = values.count
