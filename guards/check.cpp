@@ -231,6 +231,7 @@ bool Checker::check(int number) {
     }
     case GuardKind::k_instance_lacks: return lacks_attribute(a, guard, cache);
     case GuardKind::k_null_field: return *reinterpret_cast<void* const*>(fields + guard.imm) == nullptr;
+    case GuardKind::k_pointer_field: return *reinterpret_cast<void* const*>(fields + guard.imm) == binding(guard);
     case GuardKind::k_cell_empty: return PyCell_Check(a) && PyCell_GET(a) == nullptr;
     case GuardKind::k_tensor_layout:
     case GuardKind::k_tensor_class: return check_tensor(guard);
@@ -435,6 +436,7 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_word_is: return "one with " + constant_text();
     case GuardKind::k_instance_lacks: return "no attribute " + constant_text();
     case GuardKind::k_null_field: return "nothing";
+    case GuardKind::k_pointer_field: return constant_text();
     case GuardKind::k_cell_empty: return "an empty cell";
     case GuardKind::k_tensor_layout: return "a tensor " + to_text(*reinterpret_cast<const Layout*>(binding(guard)));
     case GuardKind::k_tensor_class: {

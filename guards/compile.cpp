@@ -169,6 +169,11 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.compare(at(hold(guard.a), static_cast<int>(imm)), int64_t{0});
       e_.jump_if(Condition::kNotEqual, miss());
       break;
+    case GuardKind::k_pointer_field:
+      e_.load(kScratch, at(hold(guard.a), static_cast<int>(imm)));
+      e_.compare(kScratch, reinterpret_cast<int64_t>(binding(guard.constant)));
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
     case GuardKind::k_list_size: {
       Reg a = hold(guard.a);
       type_must_be(a, facts.list_type, miss());

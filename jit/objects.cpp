@@ -358,7 +358,7 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
       break;
     case ValueKind::kMethod: {
       std::string text = text_of(name);
-      if (text == "__self__" || text == "__func__") {
+      if (text == "__self__" || (text == "__func__" && object->items[0]->kind == ValueKind::kFunction)) {
         *out = object->items[text == "__self__" ? 1 : 0];
         return Flow::kGo;
       }

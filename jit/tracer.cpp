@@ -82,6 +82,13 @@ ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
   return place->second;
 }
 
+ConstantId Tracer::pointer_constant(const void* pointer, const std::string& text) {
+  plan().constants.push_back({ConstantKind::kPointer, 0, 0, text});
+  result_->bindings.push_back(const_cast<void*>(pointer));
+  result_->holds.push_back(Hold::kNone);
+  return static_cast<ConstantId>(plan().constants.size()) - 1;
+}
+
 ConstantId Tracer::string_constant(const std::string& text) {
   auto [place, fresh] = text_ids_.try_emplace(text, static_cast<ConstantId>(plan().constants.size()));
   if (fresh) {

@@ -63,6 +63,7 @@ class Tracer {
   ValueId new_value() { return plan().value_count++; }
   ConstantId constant_id(PyObject* object, Hold hold);
   ValueId bound_id(PyObject* object);
+  ConstantId pointer_constant(const void* pointer, const std::string& text);  // no object
   ConstantId string_constant(const std::string& text);
   ConstantId number_constant(const Constant& number);  // kInt or kFloat, by value
   ConstantId layout_constant(Layout* layout);

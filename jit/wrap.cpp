@@ -89,6 +89,21 @@ Value* Tracer::wrap_bound(PyObject* object, const std::string& text) {
   return wrap(object, id, text);
 }
 
+// Of a method that a builtin type bound to one of its objects: the type's own. Each access makes another bound one.
+static PyObject* method_behind(PyObject* object) {
+  if (!Py_IS_TYPE(object, &PyCFunction_Type)) return nullptr;
+  PyObject* self = PyCFunction_GET_SELF(object);
+  if (self == nullptr || PyModule_CheckExact(self) || PyType_Check(self)) return nullptr;
+  PyMethodDef* row = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+  Ref name(PyUnicode_InternFromString(row->ml_name));
+  PyObject* method = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
+  PyErr_Clear();
+  if (method == nullptr || !Py_IS_TYPE(method, &PyMethodDescr_Type)) return nullptr;
+  auto* descriptor = reinterpret_cast<PyMethodDescrObject*>(method);
+  bool is_static = !PyType_HasFeature(descriptor->d_common.d_type, Py_TPFLAGS_HEAPTYPE);
+  return descriptor->d_method == row && is_static ? method : nullptr;
+}
+
 Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   int32_t from = source(text);
   PyTypeObject* type = Py_TYPE(object);
@@ -258,6 +273,19 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->items.push_back(load_field(value, offsetof(PySliceObject, start), slice->start, text + ".start"));
     value->items.push_back(load_field(value, offsetof(PySliceObject, stop), slice->stop, text + ".stop"));
     value->items.push_back(load_field(value, offsetof(PySliceObject, step), slice->step, text + ".step"));
+    return value;
+  }
+  if (PyObject* method = method_behind(object); method != nullptr) {
+    check_type();
+    PyMethodDef* row = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+    ConstantId constant = pointer_constant(row, std::string("the builtin method ") + row->ml_name);
+    Guard& check = guard(GuardKind::k_pointer_field, from);
+    check.a = id;
+    check.imm = offsetof(PyCFunctionObject, m_ml);
+    check.constant = constant;
+    Value* value = made(ValueKind::kMethod);
+    value->items = {this->constant(method), load_field(value, offsetof(PyCFunctionObject, m_self),
+                                                       PyCFunction_GET_SELF(object), text + ".__self__")};
     return value;
   }
   if (PyType_Check(object) || PyModule_CheckExact(object) || PyCFunction_Check(object) || type == &PyMethodDescr_Type ||

@@ -68,3 +68,22 @@ def test_finds(title, source, arguments):
     for _ in range(3):
         expected = outcome(plain["f"], eval(repr(arguments)))
         assert outcome(compiled, eval(repr(arguments))) == expected
+
+
+def test_bound_builtin_methods_share_a_segment():
+    """Each access makes another bound method; the guard looks at what it is bound to."""
+    def f(x, values):
+        append = values.append
+        kt._dynamo.graph_break()
+        append(3)
+        return x + len(values)
+
+    native = kt._dynamo.utils.counters["native"]
+    compiled = kt.compile(f)
+    compiled(kt.ones(3), [1])
+    compiled(kt.ones(3), [1])
+    before = native["segments"]
+    for _ in range(5):
+        values = [1]
+        assert compiled(kt.ones(3), values).tolist() == [3.0] * 3 and values == [1, 3]
+    assert native["segments"] == before
