@@ -30,8 +30,8 @@ import programs
 import shrink as smaller
 from snapshot import Snapshot, without_addresses
 
-TIME_LIMIT = 5.0      # seconds a program, plain and compiled; a plain run that takes longer is left out
-CHILD_LIMIT = 30.0    # seconds without a sign of life
+TIME_LIMIT = 5.0      # processor seconds a program, plain and compiled; a plain run that takes longer is left out
+CHILD_LIMIT = 90.0    # seconds without a sign of life
 MEMORY_LIMIT = 4 << 30  # bytes a child may map
 LIBRARY = pathlib.Path(__file__).with_name("library.py")
 
@@ -180,8 +180,8 @@ def check(program, limit=TIME_LIMIT):
     def too_long(*_):
         raise TooLong
 
-    signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         for number, arguments in enumerate(calls):
             stage = "plain"
@@ -194,7 +194,7 @@ def check(program, limit=TIME_LIMIT):
     except TooLong:
         return None if stage == "plain" else ("time", f"compiled ran for more than {limit} s")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
