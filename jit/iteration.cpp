@@ -105,14 +105,6 @@ Value* Tracer::iterate(Value* value) {
     if (_PyType_Lookup(value->type, interned.iter) != nullptr || value->type->tp_iter != nullptr) return nullptr;
     return python_method(value, interned.getitem) != nullptr ? make_iterator(IteratorKind::kItems, {value}) : nullptr;
   }
-  bool is_text =
-      value->is_constant() && ((PyUnicode_CheckExact(value->object) && PyUnicode_GET_LENGTH(value->object) <= 256) ||
-                               (PyBytes_CheckExact(value->object) && PyBytes_GET_SIZE(value->object) <= 256));
-  if (is_text) {
-    Ref characters(PySequence_Tuple(value->object));
-    if (!characters) return PyErr_Clear(), nullptr;
-    value = constant(characters.get());
-  }
   if (sequence_length(value) < 0) return nullptr;
   return make_iterator(IteratorKind::kSequence, {value});
 }
