@@ -608,7 +608,8 @@ class Fuser {
       for (ValueId value : values)
         if (loaded.count(value) != 0) used.insert(value);
     };
-    for (auto step = first; step != plan_.steps.end(); ++step) use(step_values(*step));
+    for (auto step = first; step != plan_.steps.end(); ++step)
+      if (step->kind != StepKind::k_check) use(step_values(*step));  // a check reads a word
     std::vector<ValueId> last;
     if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &last);
     use(last);

@@ -318,3 +318,19 @@ def test_an_assertion_is_checked_each_time():
 
 def x_maker(value):
     return lambda: (kt.tensor([value, value]),)
+
+
+def test_match_after_an_effect():
+    """The flags of a class that a pattern looks at are a number, not an object to hold on to."""
+    class Plain:
+        pass
+
+    def work(x, table, subject):
+        table["a"] = 1
+        match subject:
+            case {"p": found}:
+                return x + found
+            case [first, *_]:
+                return x * first
+        return x + 1
+    check(work, lambda: (x3(), {"q": 2}, Plain()))
