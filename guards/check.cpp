@@ -174,6 +174,8 @@ bool Checker::check(int number) {
     case GuardKind::k_field: return load(guard, *reinterpret_cast<void* const*>(fields + guard.imm));
     case GuardKind::k_tuple_item: return load(guard, PyTuple_GET_ITEM(a, guard.imm));
     case GuardKind::k_list_item: return load(guard, PyList_GET_ITEM(a, guard.imm));
+    case GuardKind::k_next_item: return load(guard, item_of_sequence_iterator(a, guard.imm));
+    case GuardKind::k_next_none: return item_of_sequence_iterator(a, guard.imm) == nullptr;
     case GuardKind::k_dict_value:
       return PyDict_CheckExact(a) && load(guard, find_in(a, guard, cache, /*dict_offset=*/0, &unknown));
     case GuardKind::k_instance_value: return load(guard, find_attribute(a, guard, cache, &unknown));
@@ -407,11 +409,13 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_tuple_item:
     case GuardKind::k_list_item:
     case GuardKind::k_deque_item:
+    case GuardKind::k_next_item:
     case GuardKind::k_bound:
     case GuardKind::k_type_of: return "a value";
     case GuardKind::k_dict_value: return "a value of key " + constant_text();
     case GuardKind::k_instance_value: return "attribute " + constant_text();
     case GuardKind::k_unbound: return "no value";
+    case GuardKind::k_next_none: return "no more than " + number + " items";
     case GuardKind::k_same: return "the same " + constant_text();
     case GuardKind::k_type_is: return "an object of " + text_of(binding(guard));
     case GuardKind::k_type_version: return "an object of " + text_of(binding(guard)) + ", unchanged";
@@ -551,6 +555,8 @@ void learn_object_facts(const void* tensor_type) {
   facts.size_offset = offsetof(PyVarObject, ob_size);
   facts.list_items_offset = offsetof(PyListObject, ob_item);
   facts.tuple_items_offset = offsetof(PyTupleObject, ob_item);
+  facts.iterator_index_offset = offsetof(SequenceIterator, index);
+  facts.iterator_sequence_offset = offsetof(SequenceIterator, sequence);
   facts.float_value_offset = offsetof(PyFloatObject, ob_fval);
   facts.int_size_offset = offsetof(PyVarObject, ob_size);
   facts.int_digits_offset = offsetof(PyLongObject, ob_digit);

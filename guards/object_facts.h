@@ -11,6 +11,7 @@ struct ObjectFacts {
   int32_t size_offset = 16;       // PyVarObject.ob_size
   int32_t list_items_offset = 24;
   int32_t tuple_items_offset = 24;
+  int32_t iterator_index_offset = 16, iterator_sequence_offset = 24;  // of list and tuple iterators
   int32_t float_value_offset = 16;
   int32_t int_size_offset = 16, int_digits_offset = 24;  // 3.11: sign in ob_size, 30-bit digits
   int32_t cell_contents_offset = 16;

@@ -399,7 +399,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   const Table& known = table();
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   Flow flow = Flow::kGo;
-  if (call_iterators(object, arguments, names, out, &flow)) {
+  if (call_iterators(object, arguments, names, out, &flow) || call_functools(object, arguments, names, out, &flow)) {
     *handled = true;
     return flow;
   }

@@ -204,6 +204,7 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
   callable = force(callable);
   switch (callable->kind) {
     case ValueKind::kFunction: {
+      if (Flow flow; wrap_function(callable, arguments, names, &flow)) return flow;
       if (callable->source >= 0) {  // of re: written in Python, known by what it answers
         Value* out = nullptr;
         bool handled = false;
@@ -220,6 +221,7 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
       return call(callable->items[0], std::move(arguments), names);
     }
     case ValueKind::kObject: {
+      if (Flow flow; call_made_of_others(callable, arguments, names, &flow)) return flow;
       if (callable->source >= 0)
         if (std::string context; const BreakReason* reason = marked(callable->object, &context))
           return stop(*reason, context);
@@ -273,6 +275,11 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
       std::string text = Py_TYPE(object)->tp_name;
       if (PyCFunction_Check(object)) text = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
       return stop(BreakReason::k_builtin, text);
+    }
+    case ValueKind::kPartial: {
+      Flow flow;
+      call_made_of_others(callable, arguments, names, &flow);
+      return flow;
     }
     default: return stop(BreakReason::k_call, "an object that is not modelled");
   }

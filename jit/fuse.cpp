@@ -597,6 +597,7 @@ class Fuser {
         case GuardKind::k_tuple_item:
         case GuardKind::k_list_item:
         case GuardKind::k_deque_item:
+        case GuardKind::k_next_item:
         case GuardKind::k_dict_value:
         case GuardKind::k_instance_value:
         case GuardKind::k_bound: loaded.insert(guard.dst); break;

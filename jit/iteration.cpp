@@ -183,6 +183,96 @@ Tracer::Next Tracer::next_of_parts(Value* iterator, size_t first, std::vector<Va
   return Next::kItem;
 }
 
+// ---- Real ones -----------------------------------------------------------------------------------------------------
+//
+// Guards at the entry look at what they give next; a step moves them on. That holds until an effect is recorded.
+
+bool Tracer::is_real_walk(const Value* iterator) {
+  return iterator->kind == ValueKind::kIterator && iterator->is_real() &&
+         (iterator->iterator == IteratorKind::kRealRange || iterator->iterator == IteratorKind::kRealSequence ||
+          iterator->iterator == IteratorKind::kRealEnumerate || iterator->iterator == IteratorKind::kRealZip);
+}
+
+Tracer::Next Tracer::peek_real(Value* iterator, Value** out) {
+  if (!is_real_walk(iterator) || call_now_depth_ > 0) return Next::kUnknown;
+  if (acted_ && iterator->iterator != IteratorKind::kRealRange) return Next::kUnknown;
+  std::string text = source_text(iterator);
+  switch (iterator->iterator) {
+    case IteratorKind::kRealRange: {
+      const long* fields =
+          reinterpret_cast<const long*>(reinterpret_cast<const char*>(iterator->object) + sizeof(PyObject));
+      long index = fields[0] + iterator->index;  // index, start, step, length: Objects/rangeobject.c of 3.11
+      if (index >= fields[3]) return Next::kUnknown;
+      *out = make(ValueKind::kInt);
+      (*out)->int_hint = fields[1] + index * fields[2];
+      break;
+    }
+    case IteratorKind::kRealSequence: {
+      PyObject* item = item_of_sequence_iterator(iterator->object, iterator->index);
+      std::string name = text + " next " + std::to_string(iterator->index);
+      Guard& guard = this->guard(item != nullptr ? GuardKind::k_next_item : GuardKind::k_next_none, source(name));
+      guard.a = iterator->id;
+      guard.imm = iterator->index;
+      if (item == nullptr) return Next::kUnknown;
+      ValueId id = guard.dst = new_value();
+      *out = wrap(item, id, name);
+      break;
+    }
+    case IteratorKind::kRealEnumerate: {
+      auto* real = reinterpret_cast<EnumerateIterator*>(iterator->object);
+      if (real->count > INT64_MAX / 2) return Next::kUnknown;
+      if (iterator->items.empty())
+        iterator->items = {load_field(iterator, offsetof(EnumerateIterator, iterator), real->iterator, text + " of")};
+      Value *item = nullptr, *count = make(ValueKind::kInt);
+      if (Next result = peek_real(force(iterator->items[0]), &item); result != Next::kItem) return result;
+      count->int_hint = real->count + iterator->index;
+      *out = tuple_of({count, item});
+      break;
+    }
+    default: {
+      auto* real = reinterpret_cast<ZipIterator*>(iterator->object);
+      if (iterator->items.empty()) {
+        Value* parts = load_field(iterator, offsetof(ZipIterator, iterators), real->iterators, text + " of");
+        for (int64_t i = 0; i < length(parts); ++i) iterator->items.push_back(item_at(parts, static_cast<size_t>(i)));
+      }
+      std::vector<Value*> items(iterator->items.size());
+      for (size_t i = 0; i < items.size(); ++i)
+        if (Next result = peek_real(force(iterator->items[i]), &items[i]); result != Next::kItem) return result;
+      if (items.empty()) return Next::kUnknown;
+      *out = tuple_of(std::move(items));
+    }
+  }
+  ++iterator->index;
+  return Next::kItem;
+}
+
+// item: what peek_real answered.
+void Tracer::advance_real(Value* iterator, Value* item, ExitId exit) {
+  StepKind kind = StepKind::k_range_next;
+  ValueId dst = kNoValue;
+  switch (iterator->iterator) {
+    case IteratorKind::kRealRange: dst = item->id = new_value(); break;
+    case IteratorKind::kRealSequence:
+      kind = StepKind::k_list_next;
+      dst = new_value();
+      break;
+    case IteratorKind::kRealEnumerate:
+      advance_real(force(iterator->items[0]), item->items[1], exit);
+      kind = StepKind::k_count_next;
+      dst = item->items[0]->id = new_value();
+      break;
+    default:
+      for (size_t i = 0; i < iterator->items.size(); ++i) advance_real(force(iterator->items[i]), item->items[i], exit);
+      return;
+  }
+  Step& step = record(kind);
+  step.a = iterator->id;
+  step.on_fail = exit;
+  step.dst = dst;
+}
+
+// ---- One after the other -------------------------------------------------------------------------------------------
+
 Tracer::Next Tracer::next(Value* iterator, Value** out) {
   iterator = force(iterator);
   if (iterator->kind == ValueKind::kObject) {
@@ -191,20 +281,9 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
     return Next::kItem;
   }
   if (iterator->kind != ValueKind::kIterator || is_view(iterator)) return Next::kUnknown;
-  if (iterator->iterator == IteratorKind::kRealRange) {
-    const long* fields =
-        reinterpret_cast<const long*>(reinterpret_cast<const char*>(iterator->object) + sizeof(PyObject));
-    long index = fields[0] + iterator->index;  // index, start, step, length: Objects/rangeobject.c of 3.11
-    if (index >= fields[3]) return Next::kUnknown;
-    ExitId exit = exit_here(ExitKind::kStep);
-    Step& step = record(StepKind::k_range_next);
-    Value* value = make(ValueKind::kInt);
-    value->int_hint = fields[1] + index * fields[2];
-    step.a = iterator->id;
-    step.on_fail = exit;
-    step.dst = value->id = new_value();
-    ++iterator->index;
-    *out = value;
+  if (is_real_walk(iterator)) {
+    if (Next result = peek_real(iterator, out); result != Next::kItem) return result;
+    advance_real(iterator, *out, exit_here(ExitKind::kStep));
     return Next::kItem;
   }
   if (iterator->is_real()) return Next::kUnknown;

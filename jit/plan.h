@@ -76,7 +76,7 @@ enum class RecipeKind : uint8_t {
   kSlice,             // parts: start, stop, step
   kCell,              // part 0: contents, or none when empty
   kFunction,          // constant: code; parts: globals, defaults|null, kwdefaults|null, closure|null, annotations|null,
-                      // qualname
+                      // qualname, and, if any, the function that update_wrapper() is given
   kBoundMethod,       // parts: function, self
   kInstance,          // parts: class, then attribute name, value, ...; made by object.__new__, no __init__
   kRange,             // parts: start, stop, step

@@ -175,6 +175,7 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_cell_set:
     case StepKind::k_range_next:
     case StepKind::k_list_next:
+    case StepKind::k_count_next:
     case StepKind::k_push_handled:
     case StepKind::k_set_handled: return true;
     default: return false;
@@ -185,6 +186,8 @@ Step& Tracer::record(StepKind kind) {
   if (is_effect(kind)) {
     if (call_now_depth_ > 0) restart_without_this_call();
     changed_ = true;
+    acted_ =
+        acted_ || (kind != StepKind::k_range_next && kind != StepKind::k_list_next && kind != StepKind::k_count_next);
   }
   Record record;
   record.step.kind = kind;
@@ -277,7 +280,9 @@ RecipeId Tracer::recipe_of(Value* value) {
         for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations})
           part(v);
         part(value->qualname != nullptr ? value->qualname : constant(value->code->co_qualname));
+        if (value->wrapped != nullptr) part(value->wrapped);
         break;
+      case ValueKind::kPartial: partial_recipe(value, &recipe); break;
       case ValueKind::kMethod:
         recipe.kind = RecipeKind::kBoundMethod;
         if (PyObject* method = value->items[0]->object;
@@ -402,7 +407,8 @@ void Tracer::build_parts(Value* value) {
     if (part->forwarded != nullptr) part = part->forwarded;
     bool mutable_part = part->kind == ValueKind::kList || part->kind == ValueKind::kDict ||
                         part->kind == ValueKind::kObject || part->kind == ValueKind::kCell ||
-                        part->kind == ValueKind::kFunction || part->kind == ValueKind::kIterator;
+                        part->kind == ValueKind::kFunction || part->kind == ValueKind::kIterator ||
+                        part->kind == ValueKind::kPartial;
     if (mutable_part && part->is_virtual())
       object_of(part);
     else if (part->is_virtual() && part->kind != ValueKind::kLazy)
@@ -413,7 +419,7 @@ void Tracer::build_parts(Value* value) {
     if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);
     build(part);
   }
-  for (Value* part : {value->closure, value->defaults, value->keyword_defaults}) build(part);
+  for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped}) build(part);
   building_.erase(value);
 }
 

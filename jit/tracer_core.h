@@ -308,6 +308,9 @@ class Tracer {
   enum class Next { kItem, kEnd, kUnknown };
   Next next(Value* iterator, Value** out);
   Next next_of_parts(Value* iterator, size_t first, std::vector<Value*>* items);
+  static bool is_real_walk(const Value* iterator);  // a real iterator that guards look into
+  Next peek_real(Value* iterator, Value** out);     // its next item, as it is at the entry
+  void advance_real(Value* iterator, Value* item, ExitId exit);
   int64_t remaining(Value* iterator);                      // items left if known, else -1
   enum class Asks { kNothing, kHint, kLengthAndHint };     // what the walker asks of an object first, for room
   bool drain(Value* iterable, std::vector<Value*>* items,  // all items of something finite
@@ -327,6 +330,12 @@ class Tracer {
   RecipeId iterable_recipe(Value* iterator);  // iter() of what it makes runs no code
   bool call_itertools(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                       Flow* flow);
+
+  // ---- functools.cpp
+  bool call_functools(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, Flow* flow);
+  bool call_made_of_others(Value* callable, const std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+  bool wrap_function(Value* function, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+  void partial_recipe(Value* value, Recipe* recipe);
 
   // ---- iterators.cpp
   bool call_iterators(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
@@ -386,6 +395,7 @@ class Tracer {
   // virtual values that it changed are shown as they were before. Of a builtin's callbacks the builtin's call is the
   // instruction.
   bool changed_ = false;
+  bool acted_ = false;  // an effect was recorded: what guards read at the entry may have changed
   std::unordered_map<Value*, Value> before_;
   bool shows_before_ = false;       // the exit being made performs the instruction once more
   bool finalizers_ = false;  // some object that was met finalizes

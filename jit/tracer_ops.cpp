@@ -90,6 +90,7 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
     case ValueKind::kMethod:
     case ValueKind::kCell:
     case ValueKind::kIterator:
+    case ValueKind::kPartial:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
       if (value->exception != nullptr && !value->is_real() && _PyType_Lookup(value->type, interned.bool_) == nullptr &&
@@ -186,6 +187,11 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   if (by_words && !at_root) t.restart_without_this_call();
   if (at_root && (left > t.input_.policy.unroll_limit || by_words) && now.loop_turns[in.offset] == 0 &&
       now.bytecode->is_loop_header[now.bytecode->index_at[in.offset]] && in.offset != t.input_.offset) {
+    t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
+    return Flow::kEnd;
+  }
+  if (t.acted_ && Tracer::is_real_walk(iterator) && iterator->iterator != IteratorKind::kRealRange && at_root &&
+      in.offset != t.input_.offset) {  // guards of a new entry look at what comes
     t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
     return Flow::kEnd;
   }

@@ -31,6 +31,7 @@ enum class ValueKind : uint8_t {
   kSuper,    // items: class (constant), self
   kUnion,    // X | Y of classes; items: the classes
   kHandled,  // what the thread handles: its own (`complete` false) or the topmost there is; of the runtime only
+  kPartial,  // items: class, what it was called with; entries: by keyword. See functools.cpp
 };
 
 enum class IteratorKind : uint8_t {
@@ -44,9 +45,12 @@ enum class IteratorKind : uint8_t {
   kDictValues,
   kDictItems,
   kRealRange,
-  kItems,     // items: an object with __getitem__, read from index on
-  kSentinel,  // items: callable, sentinel; stop: 1 when exhausted
-  kFilter,    // items: function, iterator
+  kRealSequence,   // a list's or tuple's; index of these: items taken in this trace
+  kRealEnumerate,  // items: iterator
+  kRealZip,        // items: iterators
+  kItems,          // items: an object with __getitem__, read from index on
+  kSentinel,       // items: callable, sentinel; stop: 1 when exhausted
+  kFilter,         // items: function, iterator
   // itertools; see itertools.cpp for what each holds
   kFilterFalse,
   kChain,
@@ -119,6 +123,7 @@ struct Value {
   Value* closure = nullptr;
   Value* annotations = nullptr;
   Value* qualname = nullptr;
+  Value* wrapped = nullptr;  // made here, then updated as functools.wraps does from this function
   // kIterator
   IteratorKind iterator = IteratorKind::kUnknown;
   int64_t index = 0;             // position; of enumerate: the count

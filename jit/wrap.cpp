@@ -301,6 +301,14 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->iterator = IteratorKind::kRealRange;
     return value;
   }
+  if (type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyEnum_Type || type == &PyZip_Type) {
+    check_type();
+    Value* value = made(ValueKind::kIterator);
+    value->iterator = type == &PyEnum_Type  ? IteratorKind::kRealEnumerate
+                      : type == &PyZip_Type ? IteratorKind::kRealZip
+                                            : IteratorKind::kRealSequence;
+    return value;
+  }
   bool is_tuple = PyTuple_Check(object) && is_heap_type(type) && tuple_like(type) && type_version(type) != 0;
   Value* value = made(is_tuple ? ValueKind::kTuple : ValueKind::kObject);
   value->type = type;

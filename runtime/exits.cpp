@@ -244,7 +244,12 @@ PyObject* Builder::make_function(const Recipe& recipe) {
   if (function == nullptr) return nullptr;
   furnish(reinterpret_cast<PyFunctionObject*>(function), Py_XNewRef(pieces[0]), Py_XNewRef(pieces[1]),
           Py_XNewRef(pieces[3]), Py_XNewRef(pieces[2]));
-  return function;
+  if (recipe.parts.size() < 7) return function;
+  Ref made(function);
+  PyObject* wrapped = part(recipe, 6);
+  Ref module(wrapped ? PyImport_ImportModule("functools") : nullptr);
+  Ref done(module ? PyObject_CallMethod(module.get(), "update_wrapper", "OO", function, wrapped) : nullptr);
+  return done ? made.release() : nullptr;
 }
 
 PyObject* Builder::make_partial(const Recipe& recipe) {

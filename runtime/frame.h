@@ -368,17 +368,33 @@ inline const uint64_t* abc_counter(PyObject* module) {
   return state == nullptr ? nullptr : reinterpret_cast<const uint64_t*>(&state->counter);
 }
 
-// The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is
-// none.
-struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
+// Iterators as Objects/listobject.c, tupleobject.c, enumobject.c and Python/bltinmodule.c lay them out, in no header.
+struct SequenceIterator {  // of a list or tuple
   PyObject ob_base;
   Py_ssize_t index;
-  PyObject* list;  // null once exhausted
+  PyObject* sequence;  // null once exhausted
 };
-inline PyObject* next_of_list_iterator(PyObject* iterator) {
-  auto* it = reinterpret_cast<ListIterator*>(iterator);
-  if (it->list == nullptr || it->index >= PyList_GET_SIZE(it->list)) return nullptr;
-  return PyList_GET_ITEM(it->list, it->index++);
+struct EnumerateIterator {
+  PyObject ob_base;
+  Py_ssize_t count;
+  PyObject* iterator;
+};
+struct ZipIterator {
+  PyObject ob_base;
+  Py_ssize_t size;
+  PyObject* iterators;  // a tuple
+};
+// The item that comes `ahead` after what a list or tuple iterator stands at, borrowed; null: there is none.
+inline PyObject* item_of_sequence_iterator(PyObject* iterator, Py_ssize_t ahead) {
+  auto* it = reinterpret_cast<SequenceIterator*>(iterator);
+  if (it->sequence == nullptr || it->index + ahead >= Py_SIZE(it->sequence)) return nullptr;
+  return PySequence_Fast_GET_ITEM(it->sequence, it->index + ahead);
+}
+// The next one, and the iterator moved on. Null, and nothing moved: there is none.
+inline PyObject* next_of_sequence_iterator(PyObject* iterator) {
+  PyObject* item = item_of_sequence_iterator(iterator, 0);
+  if (item != nullptr) ++reinterpret_cast<SequenceIterator*>(iterator)->index;
+  return item;
 }
 
 }  // namespace kintsugi

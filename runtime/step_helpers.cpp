@@ -273,8 +273,14 @@ int cell_set(NativeState* state, const Step* step) {
   return PyCell_Set(object(state, step->a), object(state, step->b));
 }
 int list_next(NativeState* state, const Step* step) {
-  PyObject* item = next_of_list_iterator(object(state, step->a));
+  PyObject* item = next_of_sequence_iterator(object(state, step->a));
   return item == nullptr ? kLeave : put(state, step->dst, Py_NewRef(item));
+}
+int count_next(NativeState* state, const Step* step) {
+  auto* counter = reinterpret_cast<EnumerateIterator*>(object(state, step->a));
+  if (counter->count == PY_SSIZE_T_MAX) return kLeave;  // it counts in objects from there
+  state->values[step->dst] = static_cast<uint64_t>(counter->count++);
+  return kDone;
 }
 
 int push_handled(NativeState* state, const Step* step) {
@@ -360,6 +366,7 @@ HelperTable make_table() {
   set(StepKind::k_push_handled, contained_step<push_handled>);
   set(StepKind::k_set_handled, contained_step<set_handled>);
   set(StepKind::k_load_handled, contained_step<load_handled>);
+  set(StepKind::k_count_next, contained_step<count_next>);
   table.tensor_new = make_new_tensor;
   table.guard_slow = check_slowly;
   table.release = release_object;

@@ -244,6 +244,8 @@ TEST(Check, Values) {
       {"tuple_length imm=2", "0", {"(1, 2)"}, {"(1,)", "[1, 2]"}},
       {"list_length imm=2", "0", {"[1, 2]"}, {"[1]", "(1, 2)"}},
       {"dict_length imm=1", "0", {"{1: 2}"}, {"{}", "[1]"}},
+      {"next_item dst=%1 imm=1", "0", {"iter([1, 2])", "iter((1, 2, 3))"}, {"iter([1])", "iter(())"}},
+      {"next_none imm=1", "0", {"iter([1])", "iter(())"}, {"iter([1, 2])", "iter((1, 2, 3))"}},
   };
   for (const Row& row : rows) {
     PyObject* constant = PyRun_String(row.constant, Py_eval_input, python.globals, python.globals);
