@@ -164,7 +164,7 @@ bool is_callable(Tracer& t, Value* value) {
 }
 
 // A virtual one. items: its class, then what the class was called with; entries: by keyword.
-Flow make(Tracer& t, PyObject* type, Given& given, Value** out) {
+Flow make_virtual(Tracer& t, PyObject* type, Given& given, Value** out) {
   const char* name = reinterpret_cast<PyTypeObject*>(type)->tp_name;
   if (given.positional == 0) return t.stop(BreakReason::k_raises, name);
   Values items{t.constant(type)};
@@ -347,7 +347,7 @@ bool Tracer::call_made_of_others(Value* callable, const Values& arguments, PyObj
 bool Tracer::call_functools(PyObject* callable, Values& arguments, PyObject* names, Value** out, Flow* flow) {
   if (callable == table().partial || table().is_getter(callable)) {
     Given given(arguments, names);
-    *flow = make(*this, callable, given, out);
+    *flow = make_virtual(*this, callable, given, out);
     return true;
   }
   if (callable == table().absolute) {

@@ -426,10 +426,9 @@ Flow Tracer::contains_by_walk(Value* container, Value* item, Value** out) {
 
 bool Tracer::drain(Value* iterable, std::vector<Value*>* items, Asks asks) {
   iterable = force(iterable);
-  if (asks == Asks::kLengthAndHint && !ask_length(iterable, /*hint=*/false)) return false;
   Value* iterator = iterate(iterable);
   if (iterator == nullptr || remaining(iterator) > kLongestDrain) return false;
-  if (asks != Asks::kNothing && !ask_length(iterable, /*hint=*/true)) return false;
+  if (asks == Asks::kHint && !ask_length(iterable, /*hint=*/true)) return false;
   for (int64_t i = 0; i <= kLongestDrain; ++i) {
     Value* item = nullptr;
     switch (next(iterator, &item)) {

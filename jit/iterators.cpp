@@ -171,8 +171,7 @@ Flow do_tuple(Tracer& t, Given& given, Value** out) {
 Flow do_list(Tracer& t, Given& given, Value** out) {
   Values items;
   if (given.values.size() > 1 || given.names != nullptr) return t.stop(BreakReason::k_raises, "list");
-  if (given.positional == 1 && !t.drain(given.values[0], &items, Tracer::Asks::kLengthAndHint))
-    return t.stop_iteration("list");
+  if (given.positional == 1 && !t.drain(given.values[0], &items, Tracer::Asks::kHint)) return t.stop_iteration("list");
   *out = t.list_of(std::move(items));
   return Flow::kGo;
 }

@@ -312,7 +312,7 @@ class Tracer {
   Next peek_real(Value* iterator, Value** out);     // its next item, as it is at the entry
   void advance_real(Value* iterator, Value* item, ExitId exit);
   int64_t remaining(Value* iterator);                      // items left if known, else -1
-  enum class Asks { kNothing, kHint, kLengthAndHint };     // what the walker asks of an object first, for room
+  enum class Asks { kNothing, kHint };                     // what the walker asks of an object first, for room
   bool drain(Value* iterable, std::vector<Value*>* items,  // all items of something finite
              Asks asks = Asks::kNothing);
   bool ask_length(Value* iterable, bool hint);

@@ -1,6 +1,7 @@
 """Of iterators: iter, next, itertools, and the builtins that walk through them; see language_programs.py."""
 import functools
 import itertools
+import operator
 
 from language_programs import effects, followed, x3
 
@@ -258,3 +259,60 @@ def a_list_that_grows(x):
     ended = list(it)
     values.append(9)
     return x, ended, next(it, None)
+
+
+# ---- functools and operator -------------------------------------------------------------------------------------------
+
+
+def scaled(x, k=1.0, *, offset=0.0, **more):
+    return x * k + offset + sum(more.values())
+
+
+real_partial = functools.partial(scaled, k=2.0, offset=1.0)
+by_second, by_rank, total_of = operator.itemgetter(1), operator.attrgetter("ndim"), operator.methodcaller("sum")
+
+
+@followed(lambda: (x3(),))
+def partials(x):
+    double = functools.partial(scaled, k=2.0)
+    more = functools.partial(double, offset=x, extra=1.0)
+    largest = functools.partial(max, 3)
+    return double(x), double(x, k=4.0), more(x, extra=2.0), largest(1, 2), real_partial(x), real_partial(x, offset=5.0), more
+
+
+def shout(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs) * 2
+    return wrapper
+
+
+@followed(lambda: (x3(),))
+def wraps(x):
+    @shout
+    def local(y):
+        """A document."""
+        return y + 1
+
+    return shout(scaled)(x, 3.0), local(x), local
+
+
+@followed(lambda: (x3(),))
+def getters(x):
+    row = ("a", x, 3)
+    swap = operator.itemgetter(1, 0)
+    add = operator.methodcaller("add", 1.0)
+    return by_second(row), swap(row), by_rank(x), total_of(x), add(x), operator.attrgetter("shape", "ndim")(x), sorted(
+        [("b", 2), ("a", 1)], key=by_second), list(map(operator.itemgetter("k"), [{"k": 1}, {"k": x}])), swap, add
+
+
+@followed(lambda: (x3(),))
+def operator_functions(x):
+    values = [1, 2, 3]
+    operator.setitem(values, 0, 9)
+    operator.delitem(values, 1)
+    ours = operator.iadd(values, [4])
+    return (operator.add(x, 1), operator.sub(x, x), operator.mul(2, x), operator.truediv(x, 2), operator.neg(x), operator.pow(2, 3),
+            operator.mod(7, 4), operator.floordiv(7, 2), operator.lshift(1, 4), operator.and_(6, 3), operator.invert(5), operator.not_([]),
+            operator.truth([1]), operator.lt(1, 2), operator.eq(x.shape, (3,)), operator.contains([1], 1), operator.getitem(x, 1),
+            operator.getitem({"a": x}, "a"), operator.abs(-3), operator.concat([1], [2]), operator.call(max, 1, 2), values, ours is values)
