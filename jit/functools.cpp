@@ -1,5 +1,5 @@
-// Callables made of others: functools.partial, wraps; operator's itemgetter, attrgetter, methodcaller; and operator's
-// functions, which mean what the operators mean. call_functools is asked by calls.cpp.
+// Callables made of others: functools.partial, wraps; operator's itemgetter, attrgetter, methodcaller; and what
+// modules.cpp has not of operator's functions. call_functools is asked by calls.cpp.
 #include <string>
 
 #include "jit/given.h"
@@ -18,59 +18,16 @@ using Values = std::vector<Value*>;
 
 // ---- operator's functions ------------------------------------------------------------------------------------------
 
-enum class Kind { kBinary, kCompare, kUnary, kGetItem, kSetItem, kDeleteItem, kContains, kTruth, kCall, kConcat };
+enum class Kind { kSetItem, kDeleteItem, kCall, kConcat };
 struct Row {
   const char* name;
   Kind kind;
   int operation;
   size_t arguments;
 };
-constexpr int kNot = static_cast<int>(Opcode::k_UNARY_NOT), kInvert = static_cast<int>(Opcode::k_UNARY_INVERT),
-              kNegative = static_cast<int>(Opcode::k_UNARY_NEGATIVE),
-              kPositive = static_cast<int>(Opcode::k_UNARY_POSITIVE);
 constexpr Row kRows[] = {
-    {"add", Kind::kBinary, NB_ADD, 2},
-    {"and_", Kind::kBinary, NB_AND, 2},
-    {"floordiv", Kind::kBinary, NB_FLOOR_DIVIDE, 2},
-    {"lshift", Kind::kBinary, NB_LSHIFT, 2},
-    {"matmul", Kind::kBinary, NB_MATRIX_MULTIPLY, 2},
-    {"mod", Kind::kBinary, NB_REMAINDER, 2},
-    {"mul", Kind::kBinary, NB_MULTIPLY, 2},
-    {"or_", Kind::kBinary, NB_OR, 2},
-    {"pow", Kind::kBinary, NB_POWER, 2},
-    {"rshift", Kind::kBinary, NB_RSHIFT, 2},
-    {"sub", Kind::kBinary, NB_SUBTRACT, 2},
-    {"truediv", Kind::kBinary, NB_TRUE_DIVIDE, 2},
-    {"xor", Kind::kBinary, NB_XOR, 2},
-    {"iadd", Kind::kBinary, NB_INPLACE_ADD, 2},
-    {"iand", Kind::kBinary, NB_INPLACE_AND, 2},
-    {"ifloordiv", Kind::kBinary, NB_INPLACE_FLOOR_DIVIDE, 2},
-    {"ilshift", Kind::kBinary, NB_INPLACE_LSHIFT, 2},
-    {"imatmul", Kind::kBinary, NB_INPLACE_MATRIX_MULTIPLY, 2},
-    {"imod", Kind::kBinary, NB_INPLACE_REMAINDER, 2},
-    {"imul", Kind::kBinary, NB_INPLACE_MULTIPLY, 2},
-    {"ior", Kind::kBinary, NB_INPLACE_OR, 2},
-    {"ipow", Kind::kBinary, NB_INPLACE_POWER, 2},
-    {"irshift", Kind::kBinary, NB_INPLACE_RSHIFT, 2},
-    {"isub", Kind::kBinary, NB_INPLACE_SUBTRACT, 2},
-    {"itruediv", Kind::kBinary, NB_INPLACE_TRUE_DIVIDE, 2},
-    {"ixor", Kind::kBinary, NB_INPLACE_XOR, 2},
-    {"lt", Kind::kCompare, Py_LT, 2},
-    {"le", Kind::kCompare, Py_LE, 2},
-    {"eq", Kind::kCompare, Py_EQ, 2},
-    {"ne", Kind::kCompare, Py_NE, 2},
-    {"gt", Kind::kCompare, Py_GT, 2},
-    {"ge", Kind::kCompare, Py_GE, 2},
-    {"neg", Kind::kUnary, kNegative, 1},
-    {"pos", Kind::kUnary, kPositive, 1},
-    {"inv", Kind::kUnary, kInvert, 1},
-    {"invert", Kind::kUnary, kInvert, 1},
-    {"not_", Kind::kUnary, kNot, 1},
-    {"getitem", Kind::kGetItem, 0, 2},
     {"setitem", Kind::kSetItem, 0, 3},
     {"delitem", Kind::kDeleteItem, 0, 2},
-    {"contains", Kind::kContains, 0, 2},
-    {"truth", Kind::kTruth, 0, 1},
     {"call", Kind::kCall, 0, 0},
     {"concat", Kind::kConcat, NB_ADD, 2},
 };
@@ -126,7 +83,6 @@ Flow apply(Tracer& t, const Row& row, Values& a, Value** out) {
     return flow;
   };
   switch (row.kind) {
-    case Kind::kBinary: return t.binary(row.operation, a[0], a[1], out);
     case Kind::kConcat: {
       auto is_sequence = [](Value* v) {
         return v->kind == ValueKind::kList || v->kind == ValueKind::kTuple ||
@@ -135,16 +91,8 @@ Flow apply(Tracer& t, const Row& row, Values& a, Value** out) {
       if (!is_sequence(a[0]) || !is_sequence(a[1])) return t.stop(BreakReason::k_builtin, row.name);
       return t.binary(row.operation, a[0], a[1], out);
     }
-    case Kind::kCompare: return t.compare(row.operation, a[0], a[1], out);
-    case Kind::kUnary: return t.unary(row.operation, a[0], out);
-    case Kind::kGetItem: return t.get_item(a[0], a[1], out);
     case Kind::kSetItem: return change([&] { return t.set_item(a[0], a[1], a[2]); });
     case Kind::kDeleteItem: return change([&] { return t.delete_item(a[0], a[1]); });
-    case Kind::kContains: return t.contains(a[0], a[1], out);
-    case Kind::kTruth: {
-      Flow flow = t.unary(kNot, a[0], out);
-      return flow == Flow::kGo ? t.unary(kNot, *out, out) : flow;
-    }
     case Kind::kCall: return t.call_last(a[0], {a.begin() + 1, a.end()}, nullptr, out);
   }
   return Flow::kBreak;
