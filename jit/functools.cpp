@@ -197,8 +197,8 @@ Flow get_path(Tracer& t, Value* object, PyObject* path, Value** out) {
 }
 
 // parts: what the getter was made of.
-Flow call_getter(Tracer& t, PyObject* type, const Values& parts,
-                 const std::vector<std::pair<PyObject*, Value*>>& entries, const Given& given) {
+Flow call_made_getter(Tracer& t, PyObject* type, const Values& parts,
+                      const std::vector<std::pair<PyObject*, Value*>>& entries, const Given& given) {
   if (given.positional != 1 || given.names != nullptr) return t.stop(BreakReason::k_raises, "a getter");
   Value *object = t.force(given.values[0]), *out = nullptr;
   if (type == table().method_caller) {
@@ -271,7 +271,7 @@ bool call_real(Tracer& t, Value* callable, const Given& given, Flow* flow) {
   Guard& same = t.guard(GuardKind::k_same, callable->source);
   same.a = callable->id;
   same.constant = getter;
-  *flow = call_getter(t, type, parts, {}, given);
+  *flow = call_made_getter(t, type, parts, {}, given);
   return true;
 }
 
@@ -287,7 +287,7 @@ bool Tracer::call_made_of_others(Value* callable, const Values& arguments, PyObj
   if (type == table().partial)
     *flow = call_partial(*this, parts[0], {parts.begin() + 1, parts.end()}, callable->entries, given);
   else
-    *flow = call_getter(*this, type, parts, callable->entries, given);
+    *flow = call_made_getter(*this, type, parts, callable->entries, given);
   return true;
 }
 
