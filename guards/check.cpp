@@ -175,9 +175,6 @@ bool Checker::check(int number) {
     case GuardKind::k_tuple_item: return load(guard, PyTuple_GET_ITEM(a, guard.imm));
     case GuardKind::k_list_item: return load(guard, PyList_GET_ITEM(a, guard.imm));
     case GuardKind::k_next_item: return load(guard, item_of_sequence_iterator(a, guard.imm));
-    case GuardKind::k_next_key: return load(guard, entry_of_dict_iterator(a, guard.imm).first);
-    case GuardKind::k_next_value: return load(guard, entry_of_dict_iterator(a, guard.imm).second);
-    case GuardKind::k_next_no_key: return entry_of_dict_iterator(a, guard.imm).first == nullptr;
     case GuardKind::k_next_none: return item_of_sequence_iterator(a, guard.imm) == nullptr;
     case GuardKind::k_dict_value:
       return PyDict_CheckExact(a) && load(guard, find_in(a, guard, cache, /*dict_offset=*/0, &unknown));
@@ -413,15 +410,12 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_list_item:
     case GuardKind::k_deque_item:
     case GuardKind::k_next_item:
-    case GuardKind::k_next_key:
-    case GuardKind::k_next_value:
     case GuardKind::k_bound:
     case GuardKind::k_type_of: return "a value";
     case GuardKind::k_dict_value: return "a value of key " + constant_text();
     case GuardKind::k_instance_value: return "attribute " + constant_text();
     case GuardKind::k_unbound: return "no value";
-    case GuardKind::k_next_none:
-    case GuardKind::k_next_no_key: return "no more than " + number + " items";
+    case GuardKind::k_next_none: return "no more than " + number + " items";
     case GuardKind::k_same: return "the same " + constant_text();
     case GuardKind::k_type_is: return "an object of " + text_of(binding(guard));
     case GuardKind::k_type_version: return "an object of " + text_of(binding(guard)) + ", unchanged";

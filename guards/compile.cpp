@@ -85,12 +85,6 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     case GuardKind::k_next_item:
     case GuardKind::k_next_none: next_item(guard); break;
-    case GuardKind::k_next_no_key: e_.jump(slow()); break;
-    case GuardKind::k_next_key:
-    case GuardKind::k_next_value:
-      e_.jump(slow());
-      define(guard.dst);
-      break;
     case GuardKind::k_dict_value: {
       Reg dict = hold(guard.a);
       type_must_be(dict, facts.dict_type, slow());

@@ -598,8 +598,6 @@ class Fuser {
         case GuardKind::k_list_item:
         case GuardKind::k_deque_item:
         case GuardKind::k_next_item:
-        case GuardKind::k_next_key:
-        case GuardKind::k_next_value:
         case GuardKind::k_dict_value:
         case GuardKind::k_instance_value:
         case GuardKind::k_bound: loaded.insert(guard.dst); break;
@@ -638,7 +636,6 @@ class Fuser {
       case StepKind::k_build:
       case StepKind::k_push_handled:
       case StepKind::k_load_handled:
-      case StepKind::k_iterator_next:
       case StepKind::k_list_next: return true;
       default: return false;
     }

@@ -189,7 +189,8 @@ Tracer::Next Tracer::next_of_parts(Value* iterator, size_t first, std::vector<Va
 
 bool Tracer::is_real_walk(const Value* iterator) {
   return iterator->kind == ValueKind::kIterator && iterator->is_real() &&
-         iterator->iterator >= IteratorKind::kRealRange && iterator->iterator <= IteratorKind::kRealZip;
+         (iterator->iterator == IteratorKind::kRealRange || iterator->iterator == IteratorKind::kRealSequence ||
+          iterator->iterator == IteratorKind::kRealEnumerate || iterator->iterator == IteratorKind::kRealZip);
 }
 
 Tracer::Next Tracer::peek_real(Value* iterator, Value** out) {
@@ -215,29 +216,6 @@ Tracer::Next Tracer::peek_real(Value* iterator, Value** out) {
       if (item == nullptr) return Next::kUnknown;
       ValueId id = guard.dst = new_value();
       *out = wrap(item, id, name);
-      break;
-    }
-    case IteratorKind::kRealDictKeys:
-    case IteratorKind::kRealDictValues:
-    case IteratorKind::kRealDictItems: {
-      auto [key, value] = entry_of_dict_iterator(iterator->object, iterator->index);
-      auto look = [&](GuardKind kind, PyObject* object, const char* what) -> Value* {
-        std::string name = text + what + std::to_string(iterator->index);
-        Guard& guard = this->guard(kind, source(name));
-        guard.a = iterator->id;
-        guard.imm = iterator->index;
-        if (object == nullptr) return nullptr;
-        ValueId id = guard.dst = new_value();
-        return wrap(object, id, name);
-      };
-      if (key == nullptr) {
-        look(GuardKind::k_next_no_key, nullptr, " key ");
-        return Next::kUnknown;
-      }
-      Value *first = nullptr, *second = nullptr;
-      if (iterator->iterator != IteratorKind::kRealDictValues) first = look(GuardKind::k_next_key, key, " key ");
-      if (iterator->iterator != IteratorKind::kRealDictKeys) second = look(GuardKind::k_next_value, value, " value ");
-      *out = first == nullptr ? second : second == nullptr ? first : tuple_of({first, second});
       break;
     }
     case IteratorKind::kRealEnumerate: {
@@ -276,12 +254,6 @@ void Tracer::advance_real(Value* iterator, Value* item, ExitId exit) {
     case IteratorKind::kRealRange: dst = item->id = new_value(); break;
     case IteratorKind::kRealSequence:
       kind = StepKind::k_list_next;
-      dst = new_value();
-      break;
-    case IteratorKind::kRealDictKeys:
-    case IteratorKind::kRealDictValues:
-    case IteratorKind::kRealDictItems:
-      kind = StepKind::k_iterator_next;
       dst = new_value();
       break;
     case IteratorKind::kRealEnumerate:

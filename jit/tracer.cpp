@@ -157,11 +157,6 @@ ValueId Tracer::bound_id(PyObject* object) {
   return place->second = load.dst = new_value();
 }
 
-static bool moves_on(StepKind kind) {  // an iterator, and nothing else
-  return kind == StepKind::k_range_next || kind == StepKind::k_list_next || kind == StepKind::k_iterator_next ||
-         kind == StepKind::k_count_next;
-}
-
 // A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
 static bool is_effect(StepKind kind) {
   switch (kind) {
@@ -180,7 +175,6 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_cell_set:
     case StepKind::k_range_next:
     case StepKind::k_list_next:
-    case StepKind::k_iterator_next:
     case StepKind::k_count_next:
     case StepKind::k_push_handled:
     case StepKind::k_set_handled: return true;
@@ -192,7 +186,8 @@ Step& Tracer::record(StepKind kind) {
   if (is_effect(kind)) {
     if (call_now_depth_ > 0) restart_without_this_call();
     changed_ = true;
-    acted_ = acted_ || !moves_on(kind);
+    acted_ =
+        acted_ || (kind != StepKind::k_range_next && kind != StepKind::k_list_next && kind != StepKind::k_count_next);
   }
   Record record;
   record.step.kind = kind;

@@ -46,9 +46,6 @@ enum class IteratorKind : uint8_t {
   kDictItems,
   kRealRange,
   kRealSequence,   // a list's or tuple's; index of these: items taken in this trace
-  kRealDictKeys,
-  kRealDictValues,
-  kRealDictItems,
   kRealEnumerate,  // items: iterator
   kRealZip,        // items: iterators
   kItems,          // items: an object with __getitem__, read from index on

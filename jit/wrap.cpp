@@ -301,14 +301,6 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->iterator = IteratorKind::kRealRange;
     return value;
   }
-  if (type == &PyDictIterKey_Type || type == &PyDictIterValue_Type || type == &PyDictIterItem_Type) {
-    check_type();
-    Value* value = made(ValueKind::kIterator);
-    value->iterator = type == &PyDictIterKey_Type     ? IteratorKind::kRealDictKeys
-                      : type == &PyDictIterValue_Type ? IteratorKind::kRealDictValues
-                                                      : IteratorKind::kRealDictItems;
-    return value;
-  }
   if (type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyEnum_Type || type == &PyZip_Type) {
     check_type();
     Value* value = made(ValueKind::kIterator);

@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 // The internal headers want Py_BUILD_CORE; with it set only here, two names of the public headers stand in their way.
 // C atomics do not compile as C++: the other spelling of the same structs does.
@@ -385,20 +384,6 @@ struct ZipIterator {
   Py_ssize_t size;
   PyObject* iterators;  // a tuple
 };
-struct DictIterator {  // Objects/dictobject.c; of keys, values or items
-  PyObject ob_base;
-  PyObject* dict;  // null once exhausted
-  Py_ssize_t used, position;
-};
-// The key and value that come `ahead` after where a dict iterator stands, borrowed; nulls: none, or it would raise.
-inline std::pair<PyObject*, PyObject*> entry_of_dict_iterator(PyObject* iterator, Py_ssize_t ahead) {
-  auto* it = reinterpret_cast<DictIterator*>(iterator);
-  if (it->dict == nullptr || it->used != PyDict_GET_SIZE(it->dict)) return {};
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t at = it->position; ahead >= 0; --ahead)
-    if (!PyDict_Next(it->dict, &at, &key, &value)) return {};
-  return {key, value};
-}
 // The item that comes `ahead` after what a list or tuple iterator stands at, borrowed; null: there is none.
 inline PyObject* item_of_sequence_iterator(PyObject* iterator, Py_ssize_t ahead) {
   auto* it = reinterpret_cast<SequenceIterator*>(iterator);

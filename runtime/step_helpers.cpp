@@ -276,10 +276,6 @@ int list_next(NativeState* state, const Step* step) {
   PyObject* item = next_of_sequence_iterator(object(state, step->a));
   return item == nullptr ? kLeave : put(state, step->dst, Py_NewRef(item));
 }
-int iterator_next(NativeState* state, const Step* step) {
-  PyObject* iterator = object(state, step->a);
-  return put(state, step->dst, Py_TYPE(iterator)->tp_iternext(iterator));
-}
 int count_next(NativeState* state, const Step* step) {
   auto* counter = reinterpret_cast<EnumerateIterator*>(object(state, step->a));
   if (counter->count == PY_SSIZE_T_MAX) return kLeave;  // it counts in objects from there
@@ -370,7 +366,6 @@ HelperTable make_table() {
   set(StepKind::k_push_handled, contained_step<push_handled>);
   set(StepKind::k_set_handled, contained_step<set_handled>);
   set(StepKind::k_load_handled, contained_step<load_handled>);
-  set(StepKind::k_iterator_next, contained_step<iterator_next>);
   set(StepKind::k_count_next, contained_step<count_next>);
   table.tensor_new = make_new_tensor;
   table.guard_slow = check_slowly;

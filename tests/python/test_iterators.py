@@ -115,40 +115,6 @@ def zipped(xs):
     return total
 
 
-@programs(lambda: ({"a": kt.ones(2), "b": kt.ones(2) * 2, 3: kt.ones(2)},), hand_overs=0)
-def of_dicts(named):
-    total, seen = 0, []
-    for key, x in named.items():
-        kt._dynamo.graph_break()
-        total = total + x
-        seen.append(key)
-    for x in named.values():
-        kt._dynamo.graph_break()
-        total = total * x
-    for key in named:
-        kt._dynamo.graph_break()
-        named[key] = total
-    return total, seen
-
-
-@programs(lambda: ({str(i): kt.ones(2) * i for i in range(5)},), call_outs=6, hand_overs=0)
-def values_of_a_dict(named):
-    total = 0
-    for x in named.values():
-        kt._dynamo.graph_break()
-        total = total + x
-    return total
-
-
-@programs(lambda: ({"a": 1, "b": 2},))
-def a_dict_that_grows(named):
-    x = kt.ones(2)
-    for key in named:
-        kt._dynamo.graph_break()
-        x = x + named.setdefault(key + key, 3)
-    return x
-
-
 @programs(tensors(10), hand_overs=0)
 def zipped_with_itself(xs):
     it = iter(xs)

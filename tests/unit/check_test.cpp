@@ -245,12 +245,6 @@ TEST(Check, Values) {
       {"list_length imm=2", "0", {"[1, 2]"}, {"[1]", "(1, 2)"}},
       {"dict_length imm=1", "0", {"{1: 2}"}, {"{}", "[1]"}},
       {"next_item dst=%1 imm=1", "0", {"iter([1, 2])", "iter((1, 2, 3))"}, {"iter([1])", "iter(())"}},
-      {"next_key dst=%1 imm=1",
-       "0",
-       {"iter({1: 2, 3: 4})", "iter({1: 2, 3: 4}.items())"},
-       {"iter({1: 2})", "iter({})"}},
-      {"next_value dst=%1 imm=0", "0", {"iter({1: 2})", "iter({1: 2}.values())"}, {"iter({})"}},
-      {"next_no_key imm=0", "0", {"iter({})", "iter({}.items())"}, {"iter({1: 2})", "iter({1: 2}.values())"}},
       {"next_none imm=1", "0", {"iter([1])", "iter(())"}, {"iter([1, 2])", "iter((1, 2, 3))"}},
   };
   for (const Row& row : rows) {
