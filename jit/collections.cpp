@@ -30,6 +30,10 @@ bool is_of(PyTypeObject* type, Value* value) {
   if (type == &PyList_Type) return value->kind == ValueKind::kList;
   if (type == &PyDict_Type) return value->kind == ValueKind::kDict;
   if (type == &PyTuple_Type) return value->kind == ValueKind::kTuple;
+  if (type == &PySet_Type || type == &PyFrozenSet_Type)
+    return value->kind == ValueKind::kSet
+               ? value->type == type
+               : value->is_constant() && Py_TYPE(value->object) == type && PyFrozenSet_CheckExact(value->object);
   return false;
 }
 
@@ -41,6 +45,7 @@ Flow Tracer::call_container(PyObject* callable, std::vector<Value*>& arguments, 
   size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
   *handled = true;
   if (type == &PyDict_Type) return make_dict(*this, arguments, names, out);
+  if ((type == &PySet_Type || type == &PyFrozenSet_Type) && named == 0) return make_set(*this, type, arguments, out);
   if (Py_TYPE(callable) == &PyMethodDescr_Type && !arguments.empty()) {
     auto* method = reinterpret_cast<PyMethodDescrObject*>(callable);
     PyTypeObject* owner = method->d_common.d_type;
@@ -48,7 +53,8 @@ Flow Tracer::call_container(PyObject* callable, std::vector<Value*>& arguments, 
       std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
       return container_method(arguments[0], method->d_common.d_name, rest, names, out);
     }
-    if (owner == &PyList_Type || owner == &PyDict_Type) return stop(BreakReason::k_method, method->d_method->ml_name);
+    if (owner == &PyList_Type || owner == &PyDict_Type || owner == &PySet_Type)
+      return stop(BreakReason::k_method, method->d_method->ml_name);
   }
   if (PyCFunction_CheckExact(callable) && PyCFunction_GET_SELF(callable) == reinterpret_cast<PyObject*>(&PyDict_Type) &&
       strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, "fromkeys") == 0 && named == 0)

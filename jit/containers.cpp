@@ -175,6 +175,7 @@ int64_t Tracer::length(Value* value) {
     case ValueKind::kTuple:
     case ValueKind::kList: return list_items(value, &items) ? static_cast<int64_t>(items->size()) : -1;
     case ValueKind::kDict: return dict_length(value);
+    case ValueKind::kSet: return set_length(*this, value);
     case ValueKind::kConstant: {
       PyObject* object;
       if (!PyTuple_Check(value->object) && !fold(value, &object)) return -1;
@@ -427,6 +428,11 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     if (Flow flow = dict_contains(container, item, &found); flow != Flow::kGo) return flow;
     return answer(found);
   }
+  if (is_set(container)) {
+    bool found = false;
+    if (Flow flow = set_contains(*this, container, item, &found); flow != Flow::kGo) return flow;
+    return answer(found);
+  }
   std::vector<Value*>* items;
   if (list_items(container, &items)) {
     for (size_t i = 0; i < container->items.size(); ++i) {
@@ -455,7 +461,7 @@ static bool is_tuple(Value* v) {
 }
 
 // Types whose == knows only its own kind; two of different families are unequal without a look inside.
-enum class Family { kUnknown, kNone, kNumber, kText, kBytes, kTuple, kList, kDict };
+enum class Family { kUnknown, kNone, kNumber, kText, kBytes, kTuple, kList, kDict, kSet };
 static Family family_of(Value* v) {
   switch (v->kind) {
     case ValueKind::kInt:
@@ -464,6 +470,7 @@ static Family family_of(Value* v) {
     case ValueKind::kTuple: return Family::kTuple;
     case ValueKind::kList: return Family::kList;
     case ValueKind::kDict: return Family::kDict;
+    case ValueKind::kSet: return Family::kSet;
     case ValueKind::kConstant: {
       PyTypeObject* type = Py_TYPE(v->object);
       if (v->object == Py_None) return Family::kNone;
@@ -471,9 +478,10 @@ static Family family_of(Value* v) {
         return Family::kNumber;
       if (type == &PyUnicode_Type) return Family::kText;
       if (type == &PyBytes_Type) return Family::kBytes;
+      if (type == &PyFrozenSet_Type) return Family::kSet;
       return is_tuple(v) ? Family::kTuple : Family::kUnknown;
     }
-    default: return Family::kUnknown;
+    default: return is_set_like(v) ? Family::kSet : Family::kUnknown;
   }
 }
 
@@ -523,6 +531,7 @@ Flow Tracer::container_compare(int operation, Value* left, Value* right, Value**
     *out = constant(equal == (operation == Py_EQ) ? Py_True : Py_False);
     return flow;
   }
+  if (a == Family::kSet && b == Family::kSet) return set_compare(*this, operation, left, right, out);
   *handled = false;
   return Flow::kGo;
 }
@@ -570,6 +579,9 @@ Flow Tracer::container_binary(int operation, Value* left, Value* right, Value** 
       return dict_update(*this, *out, right);
     }
   }
+  if ((plain == NB_OR || plain == NB_AND || plain == NB_XOR || plain == NB_SUBTRACT) && is_set_like(left) &&
+      is_set_like(right))
+    return set_binary(*this, operation, left, right, out);
   *handled = false;
   return Flow::kGo;
 }
@@ -594,7 +606,7 @@ Flow Tracer::container_method(Value* self, PyObject* name, std::vector<Value*>& 
   if (names != nullptr && PyTuple_GET_SIZE(names) > 0) return stop(BreakReason::k_raises, text + " with keywords");
   if (self->kind == ValueKind::kList) return list_method(*this, self, text, arguments, out);
   if (is_tuple(self)) return tuple_method(*this, self, text, arguments, out);
-  if (is_view(self)) return view_method(*this, self, text, arguments, out);
+  if (is_set(self)) return set_method(*this, self, text, arguments, out);
   return stop(BreakReason::k_container, text);
 }
 

@@ -1,5 +1,5 @@
 // What the files of containers share: containers.cpp (items, membership, comparison, who has which method), lists.cpp,
-// dicts.cpp, sets.cpp, collections.cpp. Nobody else includes it.
+// dicts.cpp, sets.cpp, collections.cpp; and what instructions and iterators ask of sets.
 #pragma once
 #include <string>
 #include <vector>
@@ -30,11 +30,22 @@ Flow repeat(Tracer& t, Value* sequence, Value* times, bool in_place, Value** out
 
 Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, PyObject* names,
                  Value** out);
-Flow view_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out);
 bool modelled_dict(Tracer& t, Value* dict, PyObject* key);  // dict_get may be asked
 Flow dict_update(Tracer& t, Value* dict, Value* other);     // from a dict, or from pairs
 Flow dict_equal(Tracer& t, Value* left, Value* right, bool* equal);
 Value* copy_of_dict(Tracer& t, Value* dict);  // null: its keys are not known
-bool is_view(Value* value);                   // keys(), values(), items()
+bool is_view(const Value* value);             // keys(), values(), items()
+
+Flow make_set(Tracer& t, PyTypeObject* type, const std::vector<Value*>& items,
+              Value** out);                                                // set(...), frozenset(...)
+Flow build_set(Tracer& t, const std::vector<Value*>& items, Value** out);  // {...}
+Flow set_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out);
+int64_t set_length(Tracer& t, Value* set);
+bool set_elements(Tracer& t, Value* set, std::vector<Value*>* elements);  // in order; false: not known
+Flow set_contains(Tracer& t, Value* set, Value* item, bool* found);
+bool is_set(Value* value);
+bool is_set_like(Value* value);  // or a view of keys or items
+Flow set_compare(Tracer& t, int operation, Value* left, Value* right, Value** out);
+Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out);
 
 }  // namespace kintsugi

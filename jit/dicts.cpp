@@ -410,7 +410,7 @@ Flow dict_equal(Tracer& t, Value* left, Value* right, bool* equal) {
   return Flow::kGo;
 }
 
-bool is_view(Value* value) {
+bool is_view(const Value* value) {
   return value->kind == ValueKind::kIterator && !value->complete &&
          (value->iterator == IteratorKind::kDictKeys || value->iterator == IteratorKind::kDictValues ||
           value->iterator == IteratorKind::kDictItems);
@@ -493,10 +493,6 @@ Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Va
     return Flow::kGo;
   }
   return t.stop(BreakReason::k_container, "dict." + name);
-}
-
-Flow view_method(Tracer& t, Value*, const std::string& name, std::vector<Value*>&, Value**) {
-  return t.stop(BreakReason::k_container, name);
 }
 
 }  // namespace kintsugi

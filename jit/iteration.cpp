@@ -2,8 +2,8 @@
 // itertools.cpp. Real ones are not followed, except a range's, which is advanced as a step.
 #include <algorithm>
 
+#include "jit/containers.h"
 #include "jit/names.h"
-#include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -16,12 +16,6 @@ Value* Tracer::python_method(Value* object, PyObject* name) {
   if (!is_instance(object)) return nullptr;
   Value* method = find_in_class(object->type, name);
   return method != nullptr && method->kind == ValueKind::kFunction ? method : nullptr;
-}
-
-static bool is_view(const Value* value) {
-  return !value->complete &&
-         (value->iterator == IteratorKind::kDictKeys || value->iterator == IteratorKind::kDictValues ||
-          value->iterator == IteratorKind::kDictItems);
 }
 
 bool Tracer::is_iterator(Value* value) {
@@ -105,6 +99,12 @@ Value* Tracer::iterate(Value* value) {
     if (_PyType_Lookup(value->type, interned.iter) != nullptr || value->type->tp_iter != nullptr) return nullptr;
     return python_method(value, interned.getitem) != nullptr ? make_iterator(IteratorKind::kItems, {value}) : nullptr;
   }
+  if (is_set(value)) {
+    std::vector<Value*> elements;
+    if (!set_elements(*this, value, &elements)) return nullptr;
+    ++value->iterated;
+    return make_iterator(IteratorKind::kSet, {value});
+  }
   if (sequence_length(value) < 0) return nullptr;
   return make_iterator(IteratorKind::kSequence, {value});
 }
@@ -146,6 +146,7 @@ int64_t Tracer::remaining(Value* iterator) {
       }
       return least == INT64_MAX ? 0 : least;
     }
+    case IteratorKind::kSet:
     case IteratorKind::kDictKeys:
     case IteratorKind::kDictValues:
     case IteratorKind::kDictItems: {
@@ -349,6 +350,20 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       std::vector<Value*> items;
       if (Next result = next_of_parts(iterator, 1, &items); result != Next::kItem) return result;
       return call_now(iterator->items[0], std::move(items), out) == Flow::kGo ? Next::kItem : Next::kUnknown;
+    }
+    case IteratorKind::kSet: {
+      Value* set = iterator->items[0];
+      std::vector<Value*> elements;
+      if (!set_elements(*this, set, &elements)) return Next::kUnknown;
+      if (iterator->index < static_cast<int64_t>(elements.size())) {
+        *out = elements[static_cast<size_t>(iterator->index++)];
+        return Next::kItem;
+      }
+      --set->iterated;
+      build_set(*this, {}, &iterator->items[0]);  // an exhausted iterator stays so
+      ++iterator->items[0]->iterated;
+      iterator->index = 0;
+      return Next::kEnd;
     }
     case IteratorKind::kDictKeys:
     case IteratorKind::kDictValues:

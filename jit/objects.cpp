@@ -23,6 +23,7 @@ PyTypeObject* type_of(const Value* value) {
     case ValueKind::kTuple: return value->type != nullptr ? value->type : &PyTuple_Type;
     case ValueKind::kList: return &PyList_Type;
     case ValueKind::kDict: return &PyDict_Type;
+    case ValueKind::kSet: return value->type;
     case ValueKind::kSlice: return &PySlice_Type;
     case ValueKind::kRange: return &PyRange_Type;
     case ValueKind::kFunction: return &PyFunction_Type;

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "jit/tracer_core.h"
+#include "runtime/frame.h"
 
 namespace kintsugi {
 
@@ -262,6 +263,28 @@ RecipeId Tracer::recipe_of(Value* value) {
           part(item);
         }
         break;
+      case ValueKind::kSet: {
+        bool frozen = value->type == &PyFrozenSet_Type;
+        if (!value->unordered) {
+          Ref like(clone_set(value->mirror, /*frozen=*/true));
+          if (!like) throw Restart{};
+          keep(like.get());
+          recipe.kind = RecipeKind::kSetLike;
+          recipe.constant = constant_id(like.get(), Hold::kStrong);
+          recipe.value = frozen;
+          break;
+        }
+        recipe.kind = RecipeKind::kSet;
+        PyObject* key;
+        Py_hash_t hash;
+        for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) part(key_value(key));
+        if (!frozen) break;
+        RecipeId plain = add_recipe(std::move(recipe));
+        recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+        constant_part(reinterpret_cast<PyObject*>(&PyFrozenSet_Type));
+        recipe.parts.push_back(plain);
+        break;
+      }
       case ValueKind::kSlice:
         recipe.kind = RecipeKind::kSlice;
         for (Value* item : value->items) part(item);
@@ -358,6 +381,12 @@ RecipeId Tracer::recipe_of(Value* value) {
             part(int_constant(value->stop));
             part(int_constant(value->step));
             break;
+          case IteratorKind::kSet:
+            recipe.kind = RecipeKind::kDictIterator;
+            recipe.value = 3;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
           case IteratorKind::kDictKeys:
           case IteratorKind::kDictValues:
           case IteratorKind::kDictItems:
@@ -406,14 +435,19 @@ void Tracer::build_parts(Value* value) {
     if (part == nullptr) return;
     if (part->forwarded != nullptr) part = part->forwarded;
     bool mutable_part = part->kind == ValueKind::kList || part->kind == ValueKind::kDict ||
-                        part->kind == ValueKind::kObject || part->kind == ValueKind::kCell ||
-                        part->kind == ValueKind::kFunction || part->kind == ValueKind::kIterator ||
-                        part->kind == ValueKind::kPartial;
+                        part->kind == ValueKind::kSet || part->kind == ValueKind::kObject ||
+                        part->kind == ValueKind::kCell || part->kind == ValueKind::kFunction ||
+                        part->kind == ValueKind::kIterator || part->kind == ValueKind::kPartial;
     if (mutable_part && part->is_virtual())
       object_of(part);
     else if (part->is_virtual() && part->kind != ValueKind::kLazy)
       build_parts(part);
   };
+  if (value->kind == ValueKind::kSet && value->unordered) {
+    PyObject* key;
+    Py_hash_t hash;
+    for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) build(key_value(key));
+  }
   for (Value* part : value->items) build(part);
   for (auto& [key, part] : value->entries) {
     if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);

@@ -1,7 +1,7 @@
 // One short handler an instruction. A handler takes its operands off the symbolic stack and pushes what the instruction
 // leaves; or it answers stop(reason), and the loop puts the stack back and ends the trace with a break there.
+#include "jit/containers.h"
 #include "jit/names.h"
-#include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -80,6 +80,7 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
       return true;
     case ValueKind::kTuple:
     case ValueKind::kList:
+    case ValueKind::kSet:
     case ValueKind::kDict: {
       int64_t items = length(value);
       if (items < 0) return false;
@@ -593,6 +594,18 @@ Flow Tracer::step(const Instruction& in) {
         return push(
             constant_owned(PySlice_New(slice->items[0]->object, slice->items[1]->object, slice->items[2]->object)));
       return push(slice);
+    }
+    case Opcode::k_BUILD_SET: {
+      std::vector<Value*> items = pop_many(now, argument);
+      Flow flow = build_set(*this, items, &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_SET_ADD:
+    case Opcode::k_SET_UPDATE: {
+      std::vector<Value*> arguments{force(pop(now))};
+      Value* set = force(stack[stack.size() - argument]);
+      if (set->kind != ValueKind::kSet) return stop(BreakReason::k_container, "a set");
+      return set_method(*this, set, in.opcode == Opcode::k_SET_ADD ? "add" : "update", arguments, &out);
     }
     case Opcode::k_BUILD_MAP:
     case Opcode::k_BUILD_CONST_KEY_MAP: {

@@ -21,6 +21,7 @@ enum class ValueKind : uint8_t {
   kTuple,
   kList,
   kDict,  // exact builtin types; virtual or real
+  kSet,   // a set or a frozenset; see sets.cpp
   kSlice,
   kRange,
   kCell,
@@ -44,6 +45,7 @@ enum class IteratorKind : uint8_t {
   kDictKeys,
   kDictValues,
   kDictItems,
+  kSet,  // items: a set, read from index on
   kRealRange,
   kRealSequence,   // a list's or tuple's; index of these: items taken in this trace
   kRealEnumerate,  // items: iterator
@@ -115,6 +117,9 @@ struct Value {
   std::vector<int32_t> origins;  // real lists: entry-time index of each item, -1 if stored since
   std::vector<std::pair<PyObject*, Value*>>
       entries;  // kDict: key (atom) -> value; kObject: attribute -> value. null: absent
+  // kSet
+  PyObject* mirror = nullptr;  // a real set of its keys, which other values may share: null: not known
+  bool unordered = false;      // an element's hash is its address
   // kFunction
   PyCodeObject* code = nullptr;
   Value* globals = nullptr;

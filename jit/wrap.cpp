@@ -227,6 +227,14 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     real_mutables_.push_back(value);
     return value;
   }
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+    check_type();
+    Value* value = made(ValueKind::kSet);
+    value->type = type;
+    value->complete = false;
+    real_mutables_.push_back(value);
+    return value;
+  }
   if (type == &PyFunction_Type) {
     check_type();
     Value* value = made(ValueKind::kFunction);

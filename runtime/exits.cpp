@@ -265,7 +265,7 @@ PyObject* Builder::make_partial(const Recipe& recipe) {
 
 // keys(), values() or items() of a dict, or an iterator over it that has given some items already.
 PyObject* Builder::make_dict_walk(const Recipe& recipe) {
-  static constexpr const char* kMethods[] = {"keys", "values", "items"};
+  static constexpr const char* kMethods[] = {"keys", "values", "items", "__iter__"};
   PyObject* dict = part(recipe, 0);
   if (dict == nullptr || !fill_waiting()) return nullptr;
   Ref view(PyObject_CallMethod(dict, kMethods[recipe.value], nullptr));

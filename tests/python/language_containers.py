@@ -38,3 +38,14 @@ def dict_keys_by_identity(x, a, b):
     table[a] += table[x]
     del table[b]
     return table[a], b in table, table[local], table[Key], [*table.values()], x + 1
+
+
+@followed(lambda: (x3(), {3, "a", 1}, {"left", "right"}))
+def sets(x, given, names):
+    made = {1, 2, "b"} | given
+    made.discard(2)
+    made ^= {7}
+    given.add(len(made))
+    known = "left" in names and "up" not in names
+    kinds = {x, x * 2}
+    return x + len(kinds), [*made], made >= {1}, given - {1}, known, {n for n in range(7) if n % 2}, frozenset("ab"), x in kinds

@@ -71,11 +71,40 @@ FOLLOWED = {
         "r = {c['b']: y, k: 1}", 'r = sorted(c.items(), key=lambda i: str(i[0]))', 'r = c.get, c.keys',
         "d = c; d['w'] = y; r = c['w']", "r = [c, c]; r[1]['e'] = 1",
     ],
+    "{3, 'b', 1, 'a', None}": [
+        "c.add(7)", "c.add('b')", "c.add(k)", "c.add(1.0)", "c.discard('a'); c.discard('zz')", "c.remove('b')", "c.remove('zz')",
+        "r = c.pop(), c.pop()", "c.clear()", "r = c.copy(); r.add(9)", "c.update([5, 6], 'xy')", "c.update({7: 1})", "c |= {8, 9}",
+        "r = c | {4, 5}", "r = c & {1, 2, 3}", "r = c - {1, 'a'}", "r = c ^ {1, 99}", "c &= {1, 3}", "c -= {1, 3}", "c ^= {1, 4}",
+        "r = c.union([1, 5], (6,))", "r = c.intersection([1, 3, 9])", "r = c.difference('ab')", "r = c.symmetric_difference([1, 50])",
+        "c.intersection_update([1, 3])", "c.difference_update(['a'], [3])", "c.symmetric_difference_update([1, 77])",
+        "r = c.isdisjoint([5]), c.isdisjoint('b')", "r = c.issubset([1, 3, 'a', 'b', None, 4])", "r = c.issuperset('ab')",
+        "r = c == {1, 3, 'a', 'b', None}, c != {1}, c < {1}, c <= c, c > {1}, c >= {1, 3}", "r = c == [1], c == frozenset(c)",
+        "r = len(c), bool(c), not c", "r = 1 in c, 'q' in c, k in c, 1.0 in c, True in c", "r = [*c]", "r = [i for i in c]",
+        "r = list(c), tuple(c), sorted([str(i) for i in c])", "r = {i for i in c if i}", "r = set(), set('abc'), set([1, 2, 1]), {*c, 4}",
+        "r = frozenset(c), frozenset([1, k])", "r = frozenset('ab') | {1}", "r = {1: 2} .keys() | c", "r = c & {'a': 1}.keys()",
+        "for i in c: c.add(i)", "for i in c: c.add(str(i) * 3)", "d = c; d.add(5); r = d is c", "r = [c, c]; r[0].add(6)",
+        "c.add([])", "r = [] in c", "c |= [1]", "r = c + c", "r = c < [1]", "r = iter(c), next(iter(c))",
+        "r = c[0]",
+        "r = {x, y}; r.add(x)", "r = {x, y}; r = x in r, y in r, len(r), 1 in r", "r = {(1, 'a'), (1, 'b')}", "r = set.union(c, [4])",
+        "r = {Plain, 1}; r = Plain in r", "r = c.add, c.union([1])", "r = min({1, 2}), sum({1, 2, k})",
+    ],
+    "frozenset([1, 2, 'a'])": [
+        "r = c | {5}, c & {1}, c - {1}, c ^ {9}", "c |= {5}", "r = c.union([1]), c.copy(), c.isdisjoint([4])", "r = 1 in c, k in c, 7 in c",
+        "r = [*c], len(c)", "r = c == {1, 2, 'a'}, c < {1}", "c.add(1)",
+    ],
+    "{'a': 1, 'b': 2}": [
+        "r = c.keys() & {'a'}, c.keys() | ['z'] if 0 else 1, c.keys() - {'a'}", "r = c.items() & {('a', 1)}", "r = c.keys() == {'a', 'b'}",
+        "r = c.keys() <= {'a', 'b', 'd'}, c.items() == {}.items(), c.keys() ^ {'q'}", "r = c.keys() == c.keys(), c.items() == c.items()",
+    ],
 }
 # Right, with a break.
 BROKEN = {
     "[3, 1, x, 2]": ["c.extend(reversed(c))", "c.append(c); r = c == c", "r = min(c)"],
     "{'a': x, 'b': 1, 3: 'c'}": ["r = reversed(c)", "c['a'] = c; r = c == c"],
+    "{3, 'b'}": ["for i in range(30): c.add(i)", "for i in range(20): c.add(i)\n for i in range(15): c.discard(i)\n r = [*c]",
+                 "c.add(x); r = x in c", "for i in c:\n  break\n c.add(1)"],
+    "frozenset([1, 2])": ["r = {c: 1}", "r = {c, 1}"],
+    "{3, x}": ["r = len([*c])", "r = c == {3, x}", "c.add(5); r = 5 in c", "r = x in c, 3 in c, y in c"],
 }
 
 
@@ -151,6 +180,24 @@ def test_later_calls():
     for _ in range(3):
         for plain, ours in zip(calls(), calls()):
             assert outcome(compiled, lambda: ours) == outcome(shuffle, lambda: plain)
+
+
+def test_sets_of_before():
+    """Guarded for what is asked: other elements do not matter to a set that is only asked for some, or added to."""
+    def seen(x, before, name):
+        fresh = name not in before
+        before.add(name)
+        return fresh, x + len(name)
+
+    def order(x, items):
+        items.discard(1)
+        return [*items], x + 1
+    compiled, walked = kt.compile(seen), kt.compile(order)
+    x, ours, plain = kt.tensor([1.0]), set(), set()
+    for name in ("a", "b", "a", "c", "b", "c"):
+        assert snapshot(compiled(x, ours, name)) == snapshot(seen(x, plain, name)) and ours == plain
+    for make in (lambda: {1, 2}, lambda: {8, 16, 1}, lambda: {16, 8, 1}, lambda: {1, 2}, set, lambda: {1.0}, lambda: {x, 1}):
+        assert snapshot(walked(x, make())) == snapshot(order(x, make()))
 
 
 def test_keys_that_become_one():
