@@ -248,6 +248,7 @@ static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** o
 
 // What a function object holds in its own fields, and in its dict.
 static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value** out) {
+  if (function->wrapped != nullptr) return t.stop(BreakReason::k_attribute, "of a function that wraps another");
   static const struct {
     PyObject* Names::*name;
     size_t offset;
