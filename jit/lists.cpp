@@ -169,30 +169,6 @@ constexpr Method kListMethods[] = {{"append", 1, 1, false, append},  {"extend", 
 
 bool is_none(Value* value) { return value->is_constant() && value->object == Py_None; }
 
-// By keys that are numbers known only at run time: comparisons are checked, and no two orders are right.
-Flow order_by_words(Tracer& t, const Items& keys, bool reverse, std::vector<size_t>* order) {
-  for (Value* key : keys)
-    if (!t.rule_out_nan(key)) return t.stop(BreakReason::k_container, "sorting NaN");
-  std::vector<size_t> sorted;
-  for (size_t i = 0; i < keys.size(); ++i) {  // insertion, stable
-    size_t at = sorted.size();
-    while (at > 0) {
-      Value *before = keys[sorted[at - 1]], *less = nullptr;
-      bool known, answer;
-      // Reversed, equal keys keep their order too.
-      Flow flow = reverse ? t.compare(Py_LT, before, keys[i], &less) : t.compare(Py_LT, keys[i], before, &less);
-      if (flow != Flow::kGo) return flow;
-      if (!t.truth(less, &known, &answer)) return t.stop(BreakReason::k_container, "sorting");
-      if (!known) t.specialise(less);
-      if (!answer) break;
-      --at;
-    }
-    sorted.insert(sorted.begin() + at, i);
-  }
-  *order = std::move(sorted);
-  return Flow::kGo;
-}
-
 // By keys that are constants: Python's own sort, its order also where keys have none (NaN).
 Flow order_by_objects(Tracer& t, const std::vector<PyObject*>& keys, bool reverse, std::vector<size_t>* order) {
   Ref list(PyList_New(0)), order_list(PyList_New(0));
@@ -225,11 +201,8 @@ Flow Tracer::sort_items(std::vector<Value*>* items, Value* key, bool reverse) {
     keys.push_back(force(by));
   }
   std::vector<PyObject*> objects;
-  bool words = true;
   for (Value* each : keys) {
     PyObject* object;
-    words = words && (each->is_number() ||
-                      (each->is_constant() && (PyLong_CheckExact(each->object) || PyFloat_CheckExact(each->object))));
     if (fold(each, &object)) objects.push_back(object);
   }
   std::vector<size_t> order;
@@ -238,9 +211,7 @@ Flow Tracer::sort_items(std::vector<Value*>* items, Value* key, bool reverse) {
     order.assign(keys.size(), 0);  // one key is compared with nothing
   else if (objects.size() == keys.size())
     flow = order_by_objects(*this, objects, reverse, &order);
-  else if (words && keys.size() <= 64)
-    flow = order_by_words(*this, keys, reverse, &order);
-  else
+  else  // each order would be a variant of its own
     flow = stop(BreakReason::k_container, "sorting by keys that are known only at run time");
   if (flow != Flow::kGo) return flow;
   Items sorted;
@@ -249,11 +220,25 @@ Flow Tracer::sort_items(std::vector<Value*>* items, Value* key, bool reverse) {
   return Flow::kGo;
 }
 
+// Numbers that are read from an object and decide an order: each order would be a variant.
+bool holds_numbers(Tracer& t, Value* item) {
+  item = t.force(item);
+  if (item->is_number()) return true;
+  if (item->is_constant()) return PyNumber_Check(item->object) && !PyUnicode_Check(item->object);
+  if (item->kind != ValueKind::kTuple) return false;
+  for (int64_t i = 0; i < t.length(item); ++i)
+    if (holds_numbers(t, t.item_at(item, static_cast<size_t>(i)))) return true;
+  return false;
+}
+
 // Python's sort of a list in place: the keys are computed in order, and meanwhile the list is empty.
 Flow sort_list(Tracer& t, Value* self, Value* key, bool reverse) {
   Items* known;
   if (!t.list_items(self, &known)) return t.stop(BreakReason::k_container, "sort");
   Items items = all_items(t, self), hidden;
+  for (Value* item : items)
+    if (self->is_real() && items.size() > 1 && !t.input_.memory->dynamic.empty() && holds_numbers(t, item))
+      return t.stop(BreakReason::k_container, "sorting numbers that vary");
   if (self->is_virtual()) t.changing(self);
   hidden.swap(self->items);
   Flow flow = t.sort_items(&items, key, reverse);

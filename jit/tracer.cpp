@@ -231,6 +231,12 @@ RecipeId Tracer::recipe_of(Value* value) {
     switch (value->kind) {
       case ValueKind::kNull: break;
       case ValueKind::kConstant:
+        if (PySlice_Check(value->object)) {  // a new one each time: it shows in `is`
+          auto* slice = reinterpret_cast<PySliceObject*>(value->object);
+          recipe.kind = RecipeKind::kSlice;
+          for (PyObject* field : {slice->start, slice->stop, slice->step}) constant_part(field);
+          break;
+        }
         if (!is_atom(value->object)) {
           // As it was loaded: the program may drop the last reference to it before it is handed on (see k_hold).
           recipe = {RecipeKind::kValue, bound_id(value->object), kNoConstant, {}};

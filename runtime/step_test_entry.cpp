@@ -20,6 +20,7 @@ struct Trial {
 };
 
 static PyObject* run_steps(Activation& activation, int offset, Trial* trial) {
+  HandledKept handled(activation.thread);
   for (;;) {
     long long number = trial->steps++;
     if (number == trial->stop_after || is_traced(activation.thread)) {
