@@ -388,6 +388,17 @@ const Table& table() {
   return *table;
 }
 
+// Null for what is no method of generators.
+const char* generator_method_name(PyObject* object) {
+  if (Py_TYPE(object) == &PyMethodDescr_Type) {
+    auto* method = reinterpret_cast<PyMethodDescrObject*>(object);
+    return method->d_common.d_type == &PyGen_Type ? method->d_method->ml_name : nullptr;
+  }
+  if (Py_TYPE(object) != &PyWrapperDescr_Type) return nullptr;
+  auto* slot = reinterpret_cast<PyWrapperDescrObject*>(object);
+  return slot->d_common.d_type == &PyGen_Type ? slot->d_base->name : nullptr;
+}
+
 }  // namespace
 
 Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
@@ -452,6 +463,13 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
       return Flow::kGo;
     }
   }
+  if (keywords == 0 && !arguments.empty() && arguments[0]->kind == ValueKind::kGenerator)
+    if (const char* name = generator_method_name(object)) {
+      *handled = true;
+      Value* self = arguments[0];
+      std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
+      return generator_method(self, name, rest, out);
+    }
   flow = module_call(object, arguments, names, out, handled);
   if (*handled || flow != Flow::kGo) return flow;
   return pure_call(object, arguments, names, out, handled);

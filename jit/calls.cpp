@@ -88,6 +88,12 @@ bool Tracer::bind(Value* function, const std::vector<Value*>& arguments, PyObjec
   return true;
 }
 
+bool Tracer::has_room_for(PyCodeObject* code) const {
+  int same = 0;
+  for (const TraceFrame& each : frames_) same += each.bytecode->code == code;
+  return same < kRecursionDepth && frames_.size() < kInlineDepth;
+}
+
 Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObject* names, ReturnRule rule) {
   TraceFrame& caller = frame();
   PyObject* name = function->code->co_qualname;
@@ -95,13 +101,10 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   PyErr_Clear();
   if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
   if (bytecode_of(function->code).left_alone) return stop(BreakReason::k_not_inlined, text);
-  if (!is_ordinary(function->code)) return stop(BreakReason::k_generator, text);
+  if (!is_ordinary(function->code) && !is_generator(function->code)) return stop(BreakReason::k_generator, text);
   if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0)
     return stop(BreakReason::k_not_inlined, text);
-  int same = 0;
-  for (const TraceFrame& each : frames_) same += each.bytecode->code == function->code;
-  if (same >= kRecursionDepth || frames_.size() >= kInlineDepth)
-    return stop(BreakReason::k_not_inlined, text + " (depth)");
+  if (!has_room_for(function->code)) return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
   if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call, text + ": arguments do not bind");
   const Bytecode& bytecode = bytecode_of(function->code);
@@ -116,6 +119,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
 }
 
 Flow Tracer::return_value(Value* value) {
+  if (frame().generator != nullptr) return finish_generator(value);
   if (frames_.size() == 1) {
     recipes_.clear();
     Exit exit;
@@ -123,6 +127,7 @@ Flow Tracer::return_value(Value* value) {
     if (handled_ != nullptr) return stop(BreakReason::k_internal, "a return inside of a handler");
     exit.result = recipe_of(value);
     refuse_raised();
+    guard_no_generator_is_dropped();
     plan().exits.push_back(std::move(exit));
     plan().final_exit = static_cast<ExitId>(plan().exits.size() - 1);
     ended_ = true;

@@ -53,7 +53,9 @@ bool end_runs_code(PyObject* object, int depth) {
   if (has_callback(object)) return true;
   if (type == &PyFunction_Type) return false;
   if (type->tp_finalize != nullptr || type->tp_del != nullptr) {
-    return PyGen_CheckExact(object) ? runs_code_when_closed(object) : true;
+    if (!PyGen_CheckExact(object) || runs_code_when_closed(object)) return true;
+    Frame* frame = frame_of_generator(object);  // a delegate is among what its frame holds
+    return depth < kDepth && is_suspended(object) && any_runs_code(slots_of(frame), value_count(frame), depth + 1);
   }
   if (depth >= kDepth) return false;
   if (type == &PyTuple_Type || type == &PyList_Type)

@@ -285,6 +285,7 @@ Flow Tracer::follow_raise(size_t floor) {
       now.keyword_names = nullptr;
       return Flow::kGo;
     }
+    if (now.generator != nullptr) break_at_raise(told);  // a generator that ends by an exception is a real one
     name_attribute_error(*this, exception);
     ReturnRule rule = now.rule;
     frames_.pop_back();
@@ -326,6 +327,8 @@ void Tracer::keep_thread_handled() {
 }
 
 static Flow push_handled(Tracer& t) {
+  for (const TraceFrame& each : t.frames_)  // what a generator handles is its own
+    if (each.generator != nullptr) return t.stop(BreakReason::k_instruction, "a handler in a generator");
   std::vector<Value*>& stack = t.frame().stack;
   Value* exception = stack.back()->forwarded != nullptr ? stack.back()->forwarded : stack.back();
   if (is_traced_exception(exception)) {

@@ -20,6 +20,7 @@ Value* Tracer::python_method(Value* object, PyObject* name) {
 
 bool Tracer::is_iterator(Value* value) {
   if (value->kind == ValueKind::kIterator) return !is_view(value);
+  if (value->kind == ValueKind::kGenerator) return true;
   if (value->kind != ValueKind::kObject) return false;
   bool is_static = !PyType_HasFeature(value->type, Py_TPFLAGS_HEAPTYPE);
   return (is_static || is_instance(value)) && value->type->tp_iternext != nullptr &&
@@ -57,6 +58,7 @@ Value* Tracer::sequence_item(Value* sequence, int64_t index) {
 
 Value* Tracer::iterate(Value* value) {
   value = force(value);
+  if (value->kind == ValueKind::kGenerator) return value->is_real() ? nullptr : value;
   if (value->kind == ValueKind::kIterator) {
     if (!is_view(value)) return value->iterator == IteratorKind::kUnknown ? nullptr : value;
     if (!dict_complete(value->items[0])) return nullptr;
@@ -281,6 +283,7 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
     if (method == nullptr || call_now(method, {iterator}, out) != Flow::kGo) return Next::kUnknown;
     return Next::kItem;
   }
+  if (iterator->kind == ValueKind::kGenerator) return next_of_generator(iterator, out);
   if (iterator->kind != ValueKind::kIterator || is_view(iterator)) return Next::kUnknown;
   if (is_real_walk(iterator)) {
     if (Next result = peek_real(iterator, out); result != Next::kItem) return result;
@@ -421,7 +424,8 @@ Flow Tracer::contains_by_walk(Value* container, Value* item, Value** out) {
       (!is_instance(container) ||
        (container->type->tp_as_sequence != nullptr && container->type->tp_as_sequence->sq_contains != nullptr)))
     return stop(BreakReason::k_container, "in");
-  if (container->kind != ValueKind::kObject && container->kind != ValueKind::kIterator)
+  if (container->kind != ValueKind::kObject && container->kind != ValueKind::kIterator &&
+      container->kind != ValueKind::kGenerator)
     return stop(BreakReason::k_container, "in");
   Value* iterator = iterate(container);
   if (iterator == nullptr) return stop_iteration("in");

@@ -40,6 +40,8 @@ Flow do_next(Tracer& t, Given& given, Value** out) {
   bool has_default = given.positional == 2;
   Value* iterator = t.force(given.values[0]);
   if (!t.is_iterator(iterator)) return t.stop(BreakReason::k_builtin, "next");
+  if (iterator->kind == ValueKind::kGenerator && (iterator->is_real() || iterator->stage != GeneratorStage::kFinished))
+    return t.resume(iterator, t.none(), Resumption::kNext, has_default ? given.values[1] : nullptr);
   if (Value* method = t.python_method(iterator, interned.next)) {
     if (has_default) t.frame().stack.push_back(given.values[1]);
     return t.inline_call(method, {iterator}, nullptr, has_default ? ReturnRule::kNextOr : ReturnRule::kPush);

@@ -88,6 +88,13 @@ static bool compare_hints(Compare how, int64_t a, int64_t b) {
   return compare_hints(how, static_cast<double>(order), 0.0);
 }
 
+void Tracer::check_word(Value* number, int64_t expected, ExitId on_fail) {
+  Step& step = record(StepKind::k_check);
+  step.a = number->id;
+  step.imm = expected;
+  step.on_fail = on_fail;
+}
+
 Value* Tracer::word_compare(Compare how, Value* left, Value* right) {
   left = word(left);
   right = word(right);

@@ -29,6 +29,7 @@ PyTypeObject* type_of(const Value* value) {
     case ValueKind::kFunction: return &PyFunction_Type;
     case ValueKind::kMethod: return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
     case ValueKind::kSuper: return &PySuper_Type;
+    case ValueKind::kGenerator: return &PyGen_Type;
     case ValueKind::kUnion: return union_type();
     case ValueKind::kObject: return value->type;
     default: return nullptr;

@@ -92,10 +92,12 @@ enum class RecipeKind : uint8_t {
   kException,   // parts: class, args, cause|null, context|null, then attribute name, value, ...; value: 1 suppresses
                 // its context
   kHandled,     // what the thread handles, or None; value: 1 the topmost there is, 0 its own
+  kGenerator,   // constant: code; parts: function, offset of the next instruction (or one of below), locals,
+                // stack
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
   kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
-  kSetLike,  // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
+  kSetLike,     // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
 };
 struct Recipe {
   RecipeKind kind = RecipeKind::kNull;
@@ -104,6 +106,10 @@ struct Recipe {
   std::vector<RecipeId> parts;
   bool operator==(const Recipe&) const = default;
 };
+
+// Of a generator's recipe, in place of the next instruction.
+inline constexpr int kGeneratorFilledLater = -1;  // its frame is in the exit, and is taken when it is resumed
+inline constexpr int kGeneratorFinished = -2;
 
 // What the result of a callee that is continued on its own becomes for its caller (see FrameState).
 enum class ReturnRule : uint8_t {
@@ -119,16 +125,17 @@ enum class ReturnRule : uint8_t {
   kIterator,  // the value, which must be an iterator: __iter__
   kNext,      // the value, above the iterator; StopIteration ends the loop: __next__ of a FOR_ITER
   kNextOr,    // the value, in place of the default on top of the stack; StopIteration leaves that: next(it, default)
+  kResumed,   // the frame inside is a generator's: the instruction is performed as a whole and resumes it
 };
 
 // One frame at an exit: slots that change, as (slot, recipe). Slots not named keep what they hold (root frame only; in
 // an inlined frame every slot that is not named is unbound). Stack slots follow the locals: slot = co_nlocalsplus +
 // depth.
 struct FrameState {
-  ConstantId code = kNoConstant;        // the code object
-  RecipeId function = -1;               // inlined frames: recipe of the function object
-  int32_t offset = 0;                   // instruction (byte offset / 2): see ExitKind
-  int32_t depth = 0;                    // values on the stack
+  ConstantId code = kNoConstant;  // the code object
+  RecipeId function = -1;         // inlined frames: recipe of the function object; of a resumed one: the generator
+  int32_t offset = 0;             // instruction (byte offset / 2): see ExitKind
+  int32_t depth = 0;              // values on the stack
   ReturnRule rule = ReturnRule::kPush;  // of the frame inside this one
   ConstantId refusal = kNoConstant;     // "TypeError: text" (string): the result must not be NotImplemented
   std::vector<std::pair<int32_t, RecipeId>> slots;

@@ -44,14 +44,15 @@ constexpr const char* kBreakNames[] = {
 constexpr const char* kConstantNames[] = {"int", "float", "string", "layout", "object", "pointer"};
 constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_over"};
 constexpr const char* kRuleNames[] = {"push",      "discard",         "init",     "truth", "not_truth",
-                                      "attribute", "named_attribute", "iterator", "next",  "next_or"};
+                                      "attribute", "named_attribute", "iterator", "next",  "next_or",
+                                      "resumed"};
 constexpr const char* kRecipeNames[] = {
-    "value",     "null",         "constant", "box_int",     "box_float",      "box_bool",
-    "tuple",     "list",         "dict",     "set",         "slice",          "cell",
-    "function",  "bound_method", "instance", "range",       "range_iterator", "sequence_iterator",
-    "enumerate", "zip",          "map",      "reversed",    "dict_view",      "dict_iterator",
-    "partial",   "exception",    "handled",  "call_object", "handed",         "with_state",
-    "set_like"};
+    "value",      "null",         "constant", "box_int",   "box_float",      "box_bool",
+    "tuple",      "list",         "dict",     "set",       "slice",          "cell",
+    "function",   "bound_method", "instance", "range",     "range_iterator", "sequence_iterator",
+    "enumerate",  "zip",          "map",      "reversed",  "dict_view",      "dict_iterator",
+    "partial",    "exception",    "handled",  "generator", "call_object",    "handed",
+    "with_state", "set_like"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
 static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kSetLike) + 1);
 

@@ -232,6 +232,7 @@ void Verifier::recipe(RecipeId id) {
     case RecipeKind::kBoxBool: use(recipe.value); break;
     case RecipeKind::kConstant:
     case RecipeKind::kFunction:
+    case RecipeKind::kGenerator:
     case RecipeKind::kSetLike: constant(recipe.constant); break;
     default: break;
   }

@@ -203,18 +203,18 @@ RecipeId Tracer::add_recipe(Recipe recipe) {
   return static_cast<RecipeId>(plan().recipes.size() - 1);
 }
 
-RecipeId Tracer::recipe_of(Value* value) {
-  if (value == nullptr) value = null_;
-  if (value->forwarded != nullptr) value = value->forwarded;
-  auto found = recipes_.find(value);
+RecipeId Tracer::recipe_of(Value* now) {
+  if (now == nullptr) now = null_;
+  if (now->forwarded != nullptr) now = now->forwarded;
+  auto found = recipes_.find(now);
   if (found != recipes_.end()) return found->second;
-  RecipeId id = recipes_[value] = add_recipe({});  // known before its parts are: it may be one of them
-  if (auto before = before_.find(value); shows_before_ && before != before_.end()) value = &before->second;
+  RecipeId id = recipes_[now] = add_recipe({});  // known before its parts are: it may be one of them
+  Value* value = shown(now);
   Recipe recipe;
   auto part = [&](Value* v) { recipe.parts.push_back(recipe_of(v)); };
   auto constant_part = [&](PyObject* object) { recipe.parts.push_back(recipe_of(constant(object))); };
   if (value->kind == ValueKind::kLazy) {
-    recipe = {RecipeKind::kValue, slot_id(value), kNoConstant, {}};
+    recipe = {RecipeKind::kValue, slot_id(now), kNoConstant, {}};
   } else if (value->is_number()) {
     if (value->boxed != kNoValue)
       recipe = {RecipeKind::kValue, value->boxed, kNoConstant, {}};
@@ -361,6 +361,7 @@ RecipeId Tracer::recipe_of(Value* value) {
         constant_part(reinterpret_cast<PyObject*>(&PySuper_Type));
         for (Value* item : value->items) part(item);
         break;
+      case ValueKind::kGenerator: generator_recipe(value, &recipe); break;
       case ValueKind::kIterator:
         switch (value->iterator) {
           case IteratorKind::kSequence:
@@ -440,10 +441,10 @@ void Tracer::build_parts(Value* value) {
   auto build = [&](Value* part) {
     if (part == nullptr) return;
     if (part->forwarded != nullptr) part = part->forwarded;
-    bool mutable_part = part->kind == ValueKind::kList || part->kind == ValueKind::kDict ||
-                        part->kind == ValueKind::kSet || part->kind == ValueKind::kObject ||
-                        part->kind == ValueKind::kCell || part->kind == ValueKind::kFunction ||
-                        part->kind == ValueKind::kIterator || part->kind == ValueKind::kPartial;
+    bool mutable_part =
+        part->kind == ValueKind::kList || part->kind == ValueKind::kDict || part->kind == ValueKind::kSet ||
+        part->kind == ValueKind::kObject || part->kind == ValueKind::kCell || part->kind == ValueKind::kFunction ||
+        part->kind == ValueKind::kIterator || part->kind == ValueKind::kPartial || part->kind == ValueKind::kGenerator;
     if (mutable_part && part->is_virtual())
       object_of(part);
     else if (part->is_virtual() && part->kind != ValueKind::kLazy)
@@ -459,7 +460,9 @@ void Tracer::build_parts(Value* value) {
     if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);
     build(part);
   }
-  for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped}) build(part);
+  for (Value* part : value->stack) build(part);
+  for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped, value->function})
+    build(part);
   building_.erase(value);
 }
 
@@ -478,6 +481,8 @@ ValueId Tracer::object_of(Value* value) {
     return box.dst = value->boxed = new_value();
   }
   if (before_.count(value) != 0) break_from_the_start(BreakReason::k_instruction, "an object that was changed before");
+  if (value->kind == ValueKind::kGenerator && ends_with_effects(*value))  // nobody would see when it is dropped
+    restart_without(value->maker);
   build_parts(value);
   recipes_.clear();
   RecipeId recipe = recipe_of(value);
@@ -512,6 +517,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     Value* value;
   };
   std::vector<Dead> dead;
+  exiting_ = true;
   shows_before_ = kind == ExitKind::kStep;
   bool read = std::any_of(frames_.begin(), frames_.end(),
                           [](const TraceFrame& frame) { return frame.bytecode->calls_frame_readers; });
@@ -520,12 +526,15 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     bool innermost = i + 1 == visible;
     FrameState state;
     state.code = constant_id(reinterpret_cast<PyObject*>(frame.bytecode->code), Hold::kStrong);
-    if (i > 0) state.function = recipe_of(frame.function);
-    state.offset = innermost ? (inside ? frame.offset : offset) : frame.at;
-    const std::vector<Value*>& values = !innermost ? frame.stack : inside ? frame.before : stack;
+    bool resumes = !innermost && frames_[i + 1].generator != nullptr;
+    if (i > 0) state.function = recipe_of(frame.generator != nullptr ? frame.generator : frame.function);
+    state.offset = innermost ? (inside ? frame.offset : offset) : resumes ? frame.offset : frame.at;
+    const std::vector<Value*>& values = innermost ? (inside ? frame.before : stack)
+                                        : resumes ? frame.before
+                                                  : frame.stack;
     state.depth = static_cast<int32_t>(values.size());
     if (!innermost) {
-      state.rule = frames_[i + 1].rule;
+      state.rule = resumes ? ReturnRule::kResumed : frames_[i + 1].rule;
       state.refusal = frames_[i + 1].refusal;
     }
     int live_at = frame.bytecode->index_at[state.offset];
@@ -571,6 +580,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     if (made || frames_[local.frame].root) slots.insert(place, {local.slot, recipe_of(made ? local.value : null_)});
   }
   tell_raised(&exit, visible);
+  guard_no_generator_is_dropped();
+  exiting_ = false;
   recipes_.clear();
   shows_before_ = false;
   plan().exits.push_back(std::move(exit));
@@ -640,13 +651,6 @@ void Tracer::restart_without_this_call() {
   restart_without(reinterpret_cast<PyObject*>(frame.bytecode->code), frame.at);
 }
 
-void Tracer::check_word(Value* number, int64_t expected, ExitId on_fail) {
-  Step& step = record(StepKind::k_check);
-  step.a = number->id;
-  step.imm = expected;
-  step.on_fail = on_fail;
-}
-
 void Tracer::finish(ExitId exit) {
   plan().final_exit = exit;
   ended_ = true;
@@ -689,7 +693,9 @@ Flow Tracer::run_loop(size_t floor) {
     if (flow == Flow::kRaise) flow = follow_raise(floor);
     if (flow == Flow::kRaise) return flow;
     if (flow == Flow::kBreak) {
-      if (call_now_depth_ > 0) {  // a builtin's callback cannot be continued: the builtin's call is the break
+      if (frames_.size() > 1 && is_generator(frame().bytecode->code) && frame().generator == nullptr)
+        restart_without_this_call();  // what comes before RETURN_GENERATOR cannot be continued
+      if (call_now_depth_ > 0) {      // a builtin's callback cannot be continued: the builtin's call is the break
         TraceFrame& caller = frames_[call_now_frames_ - 1];
         restart_without(reinterpret_cast<PyObject*>(caller.bytecode->code), caller.at);
       }

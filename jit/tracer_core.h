@@ -20,6 +20,13 @@
 
 namespace kintsugi {
 
+enum class Resumption : uint8_t {  // what resumed a generator
+  kNext,                           // a call of next() or send()
+  kForIter,                        // FOR_ITER
+  kSend,                           // SEND
+  kNow,                            // Tracer::next, inside another instruction
+};
+
 struct TraceFrame {
   const Bytecode* bytecode;
   Value* function;
@@ -38,6 +45,10 @@ struct TraceFrame {
   int32_t number = 0;                   // no other frame of the trace has it
   int32_t position = 0;                 // unit of the instruction that raised last, or that RERAISE names
   bool root = false;
+  Value* generator = nullptr;  // whose frame this is, once it has been made
+  Resumption resumed = Resumption::kNext;
+  Value* fallback = nullptr;  // of next()
+  int32_t exhausted = -1;     // where the one that resumed it goes on when it has returned
 };
 
 // What an instruction's handler answers.
@@ -82,8 +93,12 @@ class Tracer {
   ValueId object_of(Value* value);  // the object at run time: boxes or builds when there is none
   ConstantId message(const std::string& text) { return string_constant(text); }
   Flow stop(BreakReason reason, std::string context = {});
+  [[noreturn]] void restart_without(std::pair<void*, int> call) {
+    restart_without(static_cast<PyObject*>(call.first), call.second);
+  }
   [[noreturn]] void restart_without(PyObject* code, int32_t offset);  // abandon: that call is not followed inside
   void restart_without_this_call();                                   // the call that the innermost frame came from
+  Value* shown(Value* value);                                         // as the exit being made shows it
   [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
   Flow step_or_break(const Instruction& instruction);
   bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
@@ -100,11 +115,11 @@ class Tracer {
   ValueId slot_id(Value* lazy);
   void guard_word(const std::string& text, const uint64_t* word);
   bool is_dynamic_source(const std::string& text, bool number);
-  void mutate(Value* real);     // notes a change: aliases must be known
-  void changing(Value* value);  // before any change to what a value is known to hold
+  void mutate(Value* real);                  // notes a change: aliases must be known
+  void changing(Value* value);               // before any change to what a value is known to hold
   bool finalizes(const Value* value) const;  // an object of before whose end runs code
   bool ends_here(Value* dropped);            // a name of such an object goes, and no other in the frames holds it
-  void guard_distinct();        // at the end: what was changed is no other object that was looked at
+  void guard_distinct();                     // at the end: what was changed is no other object that was looked at
 
   // ---- tracer_ops.cpp
   Flow step(const Instruction& instruction);
@@ -225,7 +240,8 @@ class Tracer {
 
   // ---- calls.cpp
   Flow call(Value* callable, std::vector<Value*> arguments,
-            PyObject* names);  // result is pushed, now or by a later return
+            PyObject* names);                   // result is pushed, now or by a later return
+  bool has_room_for(PyCodeObject* code) const;  // one more frame
   Flow inline_call(Value* function, std::vector<Value*> arguments, PyObject* names, ReturnRule rule);
   bool bind(Value* function, const std::vector<Value*>& arguments, PyObject* names, std::vector<Value*>* locals);
   Flow return_value(Value* value);
@@ -267,6 +283,17 @@ class Tracer {
 
   // ---- builtins.cpp
   Flow call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+
+  // ---- generators.cpp
+  Flow make_generator();  // RETURN_GENERATOR
+  Flow resume(Value* generator, Value* sent, Resumption how, Value* fallback = nullptr, int32_t exhausted = -1);
+  Flow yield_value(Value* value);
+  Flow finish_generator(Value* result);
+  Flow send_on(Value* sent, int32_t exhausted);  // SEND
+  Flow close_generator(Value* generator);
+  Flow generator_method(Value* generator, const char* name, std::vector<Value*>& arguments, Value** out);
+  void guard_no_generator_is_dropped();
+  void generator_recipe(Value* generator, Recipe* recipe);
 
   // ---- containers.cpp, lists.cpp, dicts.cpp
   bool list_items(Value* value,
@@ -340,6 +367,9 @@ class Tracer {
   // ---- iterators.cpp
   bool call_iterators(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                       Flow* flow);
+
+  Next next_of_generator(Value* generator, Value** out);
+  Flow leave_loop(int32_t target);  // of FOR_ITER
   Value* tuple_of(std::vector<Value*> items, PyTypeObject* type = nullptr);
   static bool is_exact_tuple(const Value* value);
   Value* list_of(std::vector<Value*> items);
@@ -398,13 +428,16 @@ class Tracer {
   bool acted_ = false;  // an effect was recorded: what guards read at the entry may have changed
   std::unordered_map<Value*, Value> before_;
   bool shows_before_ = false;       // the exit being made performs the instruction once more
-  bool finalizers_ = false;  // some object that was met finalizes
+  bool finalizers_ = false;         // some object that was met finalizes
+  bool exiting_ = false;            // an exit is being made
+  std::vector<Value*> generators_;  // made in this trace
   bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
 };
 
 inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace
 
+bool ends_with_effects(const Value& generator);  // it waits where a handler would run if it was dropped
 bool is_nan(PyObject* object);
 PyTypeObject* type_of(const Value* value);   // the class of what it stands for; null: not known
 PyTypeObject* as_class(const Value* value);  // a class; null: it is none

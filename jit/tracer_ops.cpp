@@ -92,6 +92,7 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
     case ValueKind::kCell:
     case ValueKind::kIterator:
     case ValueKind::kPartial:
+    case ValueKind::kGenerator:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
       if (value->exception != nullptr && !value->is_real() && _PyType_Lookup(value->type, interned.bool_) == nullptr &&
@@ -177,6 +178,17 @@ static Value* mapped_function(Tracer& t, Value* iterator) {
   return function->kind == ValueKind::kFunction ? function : nullptr;
 }
 
+Flow Tracer::leave_loop(int32_t target) {
+  // Small loops inside small loops unroll too, up to a number of turns in all.
+  TraceFrame& now = frame();
+  if (int& turns = now.loop_turns[now.at]; now.turns_done + turns < kUnrollNested * input_.policy.unroll_limit) {
+    now.turns_done += turns;
+    turns = 0;
+  }
+  pop(now);
+  return jump_to(target, false);
+}
+
 static Flow for_iter(Tracer& t, const Instruction& in) {
   TraceFrame& now = t.frame();
   Value* iterator = t.force(now.stack.back());
@@ -196,6 +208,8 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
     return Flow::kEnd;
   }
+  if (iterator->kind == ValueKind::kGenerator)
+    return t.resume(iterator, t.none(), Resumption::kForIter, nullptr, in.target);
   Value* item = nullptr;
   if (Value* method = t.python_method(iterator, interned.next))
     return t.inline_call(method, {iterator}, nullptr, ReturnRule::kNext);
@@ -209,15 +223,7 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   }
   switch (found) {
     case Tracer::Next::kItem: t.frame().stack.push_back(item); return Flow::kGo;
-    case Tracer::Next::kEnd:
-      // Small loops inside small loops unroll too, up to a number of turns in all.
-      if (int& turns = t.frame().loop_turns[in.offset];
-          t.frame().turns_done + turns < kUnrollNested * t.input_.policy.unroll_limit) {
-        t.frame().turns_done += turns;
-        turns = 0;
-      }
-      pop(t.frame());
-      return t.jump_to(in.target, false);
+    case Tracer::Next::kEnd: return t.leave_loop(in.target);
     case Tracer::Next::kUnknown: break;
   }
   return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterator that is not modelled");
@@ -238,7 +244,7 @@ static Flow unpack(Tracer& t, int count) {
         PyExc_ValueError,
         "not enough values to unpack (expected " + std::to_string(count) + ", got " + std::to_string(got) + ")",
         "unpacking a different number of values");
-  if (got > count && value->kind == ValueKind::kIterator)  // of which one more would have been taken, not all
+  if (got > count && t.is_iterator(value))  // of which one more would have been taken, not all
     return t.stop(BreakReason::k_raises, "unpacking a different number of values");
   if (got > count)
     return t.raise_text(PyExc_ValueError, "too many values to unpack (expected " + std::to_string(count) + ")",
@@ -568,10 +574,6 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_JUMP_IF_TRUE_OR_POP: return branch(pop(now), true, in.target, true);
     case Opcode::k_JUMP_IF_FALSE_OR_POP: return branch(pop(now), false, in.target, true);
 
-    case Opcode::k_GET_ITER: {
-      Flow flow = get_iter(pop(now), &out);
-      return pushed(flow, out);
-    }
     case Opcode::k_FOR_ITER: return for_iter(*this, in);
     case Opcode::k_UNPACK_SEQUENCE: return unpack(*this, argument);
     case Opcode::k_UNPACK_EX: return unpack_ex(*this, argument);
@@ -730,6 +732,14 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_MAKE_FUNCTION: return make_function(*this, argument);
     case Opcode::k_BEFORE_WITH: return before_with(*this);
     case Opcode::k_RETURN_VALUE: return return_value(pop(now));
+    case Opcode::k_RETURN_GENERATOR: return make_generator();
+    case Opcode::k_YIELD_VALUE: return yield_value(pop(now));
+    case Opcode::k_SEND: return send_on(pop(now), in.target);
+    case Opcode::k_GET_YIELD_FROM_ITER:
+    case Opcode::k_GET_ITER: {
+      Flow flow = get_iter(pop(now), &out);
+      return pushed(flow, out);
+    }
     case Opcode::k_LOAD_ASSERTION_ERROR: return push(constant(PyExc_AssertionError));
     case Opcode::k_RAISE_VARARGS:
     case Opcode::k_RERAISE:

@@ -29,10 +29,11 @@ enum class ValueKind : uint8_t {
   kMethod,    // items: function, self
   kObject,    // an instance of a class written in Python, virtual or real; or a real object that is not modelled
   kIterator,
-  kSuper,    // items: class (constant), self
-  kUnion,    // X | Y of classes; items: the classes
-  kHandled,  // what the thread handles: its own (`complete` false) or the topmost there is; of the runtime only
-  kPartial,  // items: class, what it was called with; entries: by keyword. See functools.cpp
+  kSuper,      // items: class (constant), self
+  kUnion,      // X | Y of classes; items: the classes
+  kHandled,    // what the thread handles: its own (`complete` false) or the topmost there is; of the runtime only
+  kPartial,    // items: class, what it was called with; entries: by keyword. See functools.cpp
+  kGenerator,  // of a function written in Python; items: its locals
 };
 
 enum class IteratorKind : uint8_t {
@@ -90,6 +91,9 @@ struct TracedException {
   std::vector<RaisedAt> trail;  // entries of its traceback, innermost first
 };
 
+// What a generator that was made in the trace is at. The frame of one that runs is among the tracer's frames.
+enum class GeneratorStage : uint8_t { kCreated, kSuspended, kRunning, kFinished };
+
 struct Value {
   ValueKind kind = ValueKind::kNull;
   int32_t serial = 0;        // order of making
@@ -136,6 +140,12 @@ struct Value {
   std::vector<int64_t> numbers;  // of itertools
   PyObject* made_in = nullptr;   // code object and offset of the call that made it, where no recipe may be had
   int32_t made_at = 0;
+  // kGenerator: the frame that waits, beside items, globals and code
+  GeneratorStage stage = GeneratorStage::kCreated;
+  Value* function = nullptr;
+  std::vector<Value*> stack;
+  int32_t at = -1, next = -1;               // the yield where it stands; the instruction after it
+  std::pair<void*, int> maker{nullptr, 0};  // the call that made it
 
   bool is_number() const { return kind == ValueKind::kInt || kind == ValueKind::kFloat || kind == ValueKind::kBool; }
   bool is_constant() const { return kind == ValueKind::kConstant; }

@@ -97,6 +97,11 @@ Onward end(Run& run, PyObject* result) {
   return ended(run.activation.frame == nullptr ? result : finish(run.activation, result));
 }
 
+// Only the evaluator yields.
+bool is_in_generator(const Run& run) {
+  return run.activation.frame != nullptr && is_of_generator(run.activation.frame);
+}
+
 // The default evaluator runs the rest.
 Onward rest(Run& run, int offset, const char* reason) {
   ++counters.hand_overs;
@@ -113,7 +118,7 @@ enum class Raise {
 
 // The pending exception belongs to the instruction at `offset`. Its handler is an entry like others.
 Onward raise(Run& run, int offset, Raise how = Raise::kHere) {
-  bool plain = how == Raise::kPlain || (how == Raise::kHere && is_traced(run.thread()));
+  bool plain = how == Raise::kPlain || is_in_generator(run) || (how == Raise::kHere && is_traced(run.thread()));
   if (plain && bytecode_of(run.activation.code).handler_at(opcode_unit(run.activation.code, offset)) != nullptr) {
     ++counters.hand_overs;
     count_reason("hand_over",
@@ -256,7 +261,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
     });
   };
   // The exit goes when its innermost frame has been written; callee and code must outlive that.
-  Ref function = Ref::share(reinterpret_cast<PyObject*>(left.leaving.function(index + 1)));
+  Ref function(left.leaving.take_callee(index + 1));
   Ref code = Ref::share(reinterpret_cast<PyObject*>(left.leaving.code(index + 1)));
   ++counters.frames;
   PyObject* result = call_with_placeholders(reinterpret_cast<PyFunctionObject*>(function.get()),
@@ -277,6 +282,38 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   for (int unit = opcode_unit(caller.code, offset); next <= unit;) next = bytecode.at(next).next;
   if (is_traced(run.thread())) return rest(run, next, "a tracer or profiler is on");
   return go_on(next);
+}
+
+// The exit lies in a generator that the instruction at hand resumes: the instruction is performed, and the frame taken
+// when it comes by. From there on the evaluator runs it.
+Onward continue_resumed(Run& run, Left& left, size_t index) {
+  Activation& caller = run.activation;
+  int offset = left.leaving.frame(index).offset;
+  set_position(caller, opcode_unit(caller.code, offset));
+  struct Context {
+    Run& caller;
+    Left& left;
+    size_t index;
+  } context{run, left, index + 1};
+  auto taken = [](void* data, PyThreadState* thread, Frame* frame) -> PyObject* {
+    auto& [caller, left, index] = *static_cast<Context*>(data);
+    return contained([&, index = index]() -> PyObject* {
+      Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy};
+      if (inner.record == nullptr) return nullptr;
+      Onward onward = leave_frame(inner, left, index);
+      return onward.offset < 0 ? onward.result : hand_over(inner.activation, onward.offset);
+    });
+  };
+  Ref generator(left.leaving.take_callee(index + 1));
+  ResumptionTaken resumption(generator.get(), taken, &context);
+  Onward onward = is_of_generator(caller.frame) ? ended(hand_over(caller, offset)) : perform(run, offset);
+  resumption.end();
+  if (!resumption.came()) {  // the instruction failed before: the frame holds placeholders that nobody must see
+    SavedError saved;
+    Ref none(PyObject_CallMethod(generator.get(), "close", nullptr));
+    PyErr_Clear();
+  }
+  return onward;
 }
 
 // Frame `index` of the exit is this activation: its slots are written, then the exit's action is taken or the frame
@@ -305,7 +342,12 @@ Onward carry_out(Run& run, Left& left, size_t index) {
   Leaving& leaving = left.leaving;
   Activation& activation = run.activation;
   int offset = leaving.frame(index).offset;
-  if (index + 1 < leaving.frame_count()) return with_frame(run, [&] { return continue_inside(run, left, index); });
+  if (index + 1 < leaving.frame_count()) {
+    return with_frame(run, [&] {
+      return leaving.frame(index).rule == ReturnRule::kResumed ? continue_resumed(run, left, index)
+                                                               : continue_inside(run, left, index);
+    });
+  }
   ExitKind kind = leaving.exit()->kind;
   const Entry* entry = left.segment->entry;
   // A check that failed at the entry's own instruction would lead back here for ever: that instruction is performed
@@ -328,6 +370,7 @@ Onward carry_out(Run& run, Left& left, size_t index) {
       if (!stuck) return go_on(offset);
       [[fallthrough]];
     case ExitKind::kStep:
+      if (is_in_generator(run)) return rest(run, offset, reason);
       if (activation.frame != nullptr || !needs_frame(activation.code, offset, activation.slots, activation.depth))
         return perform(run, offset);
       return with_frame(run, [&] { return perform(run, offset); });

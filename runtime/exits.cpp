@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "runtime/hook.h"
+
 namespace kintsugi {
 
 namespace {
@@ -115,6 +117,8 @@ class Builder {
 
   PyObject* make_new(RecipeId id, const Recipe& recipe);
   PyObject* make_function(const Recipe& recipe);
+  PyObject* make_generator(RecipeId id, const Recipe& recipe);
+  bool fill_generator(const Recipe& recipe, PyObject* generator);
   PyObject* make_partial(const Recipe& recipe);
   PyObject* make_dict_walk(const Recipe& recipe);
 
@@ -177,6 +181,7 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       return step == nullptr ? nullptr : PySlice_New(start, stop, step);
     }
     case RecipeKind::kFunction: return make_function(recipe);
+    case RecipeKind::kGenerator: return make_generator(id, recipe);
     case RecipeKind::kBoundMethod: {
       PyObject *function = part(recipe, 0), *self = function ? part(recipe, 1) : nullptr;
       if (self == nullptr) return nullptr;
@@ -252,6 +257,49 @@ PyObject* Builder::make_function(const Recipe& recipe) {
   return done ? made.release() : nullptr;
 }
 
+// Parts: function, offset of the next instruction, then what the frame's slots hold.
+PyObject* Builder::make_generator(RecipeId id, const Recipe& recipe) {
+  PyObject *function = part(recipe, 0), *next = function ? part(recipe, 1) : nullptr;
+  if (next == nullptr) return nullptr;
+  if (!PyFunction_Check(function)) {
+    PyErr_SetString(PyExc_SystemError, "a generator's function is none");
+    return nullptr;
+  }
+  Ref made(new_generator(reinterpret_cast<PyFunctionObject*>(function),
+                         static_cast<PyCodeObject*>(bindings_[recipe.constant])));
+  if (!made) return nullptr;
+  int offset = static_cast<int>(PyLong_AsLong(next));
+  if (offset >= 0) return later(id, made.release());
+  if (offset == kGeneratorFilledLater) set_suspended(made.get());  // a new one takes no value
+  if (offset == kGeneratorFinished) {
+    Ref none(PyObject_CallMethod(made.get(), "close", nullptr));
+    if (!none) return nullptr;
+  }
+  return made.release();
+}
+
+bool Builder::fill_generator(const Recipe& recipe, PyObject* generator) {
+  PyObject* next = part(recipe, 1);
+  if (next == nullptr) return false;
+  Frame* frame = frame_of_generator(generator);
+  PyCodeObject* code = code_of(frame);
+  int offset = static_cast<int>(PyLong_AsLong(next)), held = value_count(frame);
+  int count = static_cast<int>(recipe.parts.size()) - 2;
+  KN_CHECK(count <= local_slots(code) + stack_slots(code) && held <= count);
+  for (int i = 0; i < count; ++i) {
+    PyObject* object = get(recipe.parts[static_cast<size_t>(i) + 2]);
+    if (object == nullptr && PyErr_Occurred()) return false;
+    PyObject* old = std::exchange(slots_of(frame)[i], Py_XNewRef(object));
+    if (i < held)
+      Py_XDECREF(old);
+    else
+      set_value_count(frame, i + 1);
+  }
+  set_next(frame, offset);
+  if (!is_generator_start(code, offset)) set_suspended(generator);
+  return true;
+}
+
 PyObject* Builder::make_partial(const Recipe& recipe) {
   PyObject *function = part(recipe, 0), *rest = function ? part(recipe, 1) : nullptr;
   PyObject* keywords = rest ? part(recipe, 2) : nullptr;
@@ -296,6 +344,7 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       }
       return true;
     }
+    case RecipeKind::kGenerator: return fill_generator(recipe, container);
     case RecipeKind::kCell: {
       PyObject* content = parts.empty() ? nullptr : get(parts[0]);
       if (content == nullptr && PyErr_Occurred()) return false;
@@ -478,9 +527,7 @@ std::string Leaving::refusal(size_t index) const {
 PyCodeObject* Leaving::code(size_t index) const {
   return static_cast<PyCodeObject*>(segment_->bindings[static_cast<size_t>(exit_->frames[index].code)]);
 }
-PyFunctionObject* Leaving::function(size_t index) const {
-  return reinterpret_cast<PyFunctionObject*>(const_cast<Leaving*>(this)->objects_of(index)[0]);
-}
+PyObject* Leaving::take_callee(size_t index) { return std::exchange(objects_of(index)[0], nullptr); }
 
 void Leaving::write_slots(size_t index, Activation& activation) {
   const FrameState& state = exit_->frames[index];

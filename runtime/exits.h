@@ -25,9 +25,9 @@ class Leaving {
   const Exit* exit() const { return exit_; }
   const FrameState& frame(size_t index) const { return exit_->frames[index]; }
   size_t frame_count() const { return exit_->frames.size(); }
-  PyCodeObject* code(size_t index) const;          // borrowed from the segment
-  PyFunctionObject* function(size_t index) const;  // of an inlined frame; borrowed from here
-  std::string refusal(size_t index) const;         // see FrameState; empty: none
+  PyCodeObject* code(size_t index) const;   // borrowed from the segment
+  PyObject* take_callee(size_t index);      // an inlined frame's function, or a resumed one's generator; once
+  std::string refusal(size_t index) const;  // see FrameState; empty: none
   PyObject* take_result() { return std::exchange(result_, nullptr); }
 
   // Makes frame `index` hold what the exit says. Root: slots that are not named keep what they hold. An inlined frame:

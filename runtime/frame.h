@@ -164,6 +164,24 @@ inline int value_count(const Frame* frame) { return frame->stacktop; }
 inline void set_running(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
 inline void set_next(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
 
+// A generator that does not run.
+inline Frame* frame_of_generator(PyObject* generator) {
+  return reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
+}
+inline bool is_suspended(PyObject* generator) {  // or new
+  return reinterpret_cast<PyGenObject*>(generator)->gi_frame_state < FRAME_EXECUTING;
+}
+inline void set_suspended(PyObject* generator) {  // at a yield; a new one is not
+  reinterpret_cast<PyGenObject*>(generator)->gi_frame_state = FRAME_SUSPENDED;
+}
+// Resuming pushes what is sent, owned, on the frame's stack.
+inline PyObject* take_sent(Frame* frame) { return frame->localsplus[--frame->stacktop]; }
+inline void rename_generator(PyObject* generator, const PyFunctionObject* function) {
+  auto* made = reinterpret_cast<PyGenObject*>(generator);
+  Py_SETREF(made->gi_name, Py_NewRef(function->func_name));
+  Py_SETREF(made->gi_qualname, Py_NewRef(function->func_qualname));
+}
+
 // ---- Code ----------------------------------------------------------------------------------------------------------
 
 // The plain units: low byte opcode, high byte argument. The live ones are specialised in place. Offsets are the same.
@@ -176,12 +194,22 @@ inline const uint16_t* plain_units(PyCodeObject* code) {
   }
   return reinterpret_cast<const uint16_t*>(PyBytes_AS_STRING(code->_co_code));
 }
+// The instruction before this one is the one that makes a generator of its frame.
+inline bool is_generator_start(PyCodeObject* code, int unit) {
+  const uint16_t* units = plain_units(code);
+  return units != nullptr && unit > 0 && (units[unit - 1] & 0xff) == 75 /* RETURN_GENERATOR */;
+}
 inline int unit_count(const PyCodeObject* code) { return static_cast<int>(Py_SIZE(code)); }
 
 // An ordinary function: optimised locals, and neither a generator nor a coroutine.
 inline bool is_ordinary(const PyCodeObject* code) {
   constexpr int kNot = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
   return (code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS | kNot)) == (CO_OPTIMIZED | CO_NEWLOCALS);
+}
+// A generator function, and no coroutine of any kind.
+inline bool is_generator(const PyCodeObject* code) {
+  constexpr int kKinds = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  return (code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS | kKinds)) == (CO_OPTIMIZED | CO_NEWLOCALS | CO_GENERATOR);
 }
 inline int local_slots(const PyCodeObject* code) { return code->co_nlocalsplus; }
 inline int stack_slots(const PyCodeObject* code) { return code->co_stacksize; }
