@@ -579,6 +579,7 @@ void learn_object_facts(const void* tensor_type) {
   facts.tuple_type = &PyTuple_Type;
   facts.dict_type = &PyDict_Type;
   facts.range_iterator_type = &PyRangeIter_Type;
+  facts.list_iterator_type = &PyListIter_Type;
   facts.true_object = Py_True;
   facts.false_object = Py_False;
   facts.none_object = Py_None;

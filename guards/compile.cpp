@@ -270,7 +270,7 @@ void GuardCompiler::next_item(const Guard& guard) {
   e_.jump_if(Condition::kGreaterEqual, none);
   e_.shift_left(kScratch2, 3);
   Label is_tuple = e_.new_label(), found = e_.new_label();
-  e_.compare(at(kScratch, facts.type_offset), facts.list_type);
+  e_.compare(at(iterator, facts.type_offset), facts.list_iterator_type);  // the list's own class may be another
   e_.jump_if(Condition::kNotEqual, is_tuple);
   e_.load(kScratch, at(kScratch, facts.list_items_offset));
   e_.jump(found);

@@ -175,7 +175,8 @@ Value* Tracer::dict_get(Value* dict, PyObject* key) {
     dict->entries.emplace_back(key, nullptr);  // made here: it cannot be there
     return nullptr;
   }
-  if (!find_real(dict->object, key, &found)) break_from_the_start(BreakReason::k_container, "a dict with keys that are not modelled");
+  if (!find_real(dict->object, key, &found))
+    break_from_the_start(BreakReason::k_container, "a dict with keys that are not modelled");
   std::string text = entry_text(*this, dict, key);
   if (auto known = key_values_.find(key); known != key_values_.end()) {  // which object it is decides
     ConstantId object = constant_id(key, Hold::kWeak);

@@ -541,6 +541,26 @@ def operators(x):
             operator.call(max, 1, 2), operator.is_(None, None), operator.index(3), operator.countOf([1, 1], 1), values, ours is values)
 
 
+class Row(list):
+    """Its iterator is a list's."""
+
+
+class Pair(tuple):
+    pass
+
+
+@programs(lambda: (Row(kt.ones(3) * i for i in range(12)), Pair((kt.ones(2), kt.zeros(2)) * 6)))
+def subclasses_after_a_break(row, pair):
+    total = kt.zeros(3)
+    for item in row:
+        kt._dynamo.graph_break()
+        total = total + item
+    for item in pair:
+        kt._dynamo.graph_break()
+        total = total + item.sum()
+    return total
+
+
 @pytest.mark.parametrize("number", range(len(programs)), ids=programs.names())
 def test_programs(number):
     function, makes, expected = programs[number]
