@@ -201,6 +201,7 @@ TEST(Check, InstanceDictIsFastToo) {
 
 // Each row: a guard, an object for which it holds, others for which it does not.
 TEST(Check, NextOfAnIterator) {  // whose class other guards have seen to
+  Python python("");
   const std::pair<const char*, bool> rows[] = {
       {"iter([1, 2])", true}, {"iter((1, 2, 3))", true}, {"iter([1])", false}, {"iter(())", false}};
   for (auto [text, more] : rows) {
