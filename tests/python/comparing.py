@@ -100,8 +100,9 @@ def compare(function, *makes, **expected):
                 last[name] = last.get(name, 0) + more
             assert got == plain, f"run {run + 1} of {function.__name__}"
     total = changes(start)
-    assert total.get("segments", 0) > 0 or STRESS == "tiny_code_memory", "nothing was compiled"
-    assert total.get("fallbacks", 0) == 0, kt._dynamo.utils.counters["fallback"]
+    if STRESS != "tiny_code_memory":  # there, what finds no room runs plain
+        assert total.get("segments", 0) > 0, "nothing was compiled"
+        assert total.get("fallbacks", 0) == 0, kt._dynamo.utils.counters["fallback"]
     if not STRESS:
         assert total.get("plain_calls", 0) == 0, "the calls were forwarded"
         assert {name: last.get(name, 0) for name in expected} == expected, kt._dynamo.utils.counters["hand_over"]

@@ -364,7 +364,9 @@ def test_nothing_is_left(function, makes, expected, stress):
     assert blocks < 0.8 and buffers == layouts == 0
 
 
-def test_these_tests_fail_when_nothing_is_compiled(monkeypatch):
+def test_these_tests_fail_when_nothing_is_compiled(monkeypatch, stress):
+    if stress == "tiny_code_memory":
+        pytest.skip("what finds no room runs plain")
     monkeypatch.setattr(kt, "compile", lambda function: function)
     with pytest.raises(AssertionError, match="nothing was compiled"):
         compare(loops, three)

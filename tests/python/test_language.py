@@ -7,6 +7,7 @@ import pytest
 
 import kintsugi as kt
 import language_programs
+from comparing import STRESS
 from test_expected_native import outcome
 
 native = kt._dynamo.utils.counters["native"]
@@ -27,7 +28,7 @@ def check(function, *makers, rounds=3):
             want = outcome(function, make)
             language_programs.effects.clear()
             assert outcome(fast, make) == want
-    assert native["fallbacks"] == 0
+    assert native["fallbacks"] == 0 or STRESS == "tiny_code_memory"  # there, what finds no room runs plain
 
 
 def x3():
