@@ -1,14 +1,13 @@
 #!/bin/bash
 # Builds the wheel and runs it where there is nothing but an interpreter: a fresh environment without pip, no PATH, no
 # PYTHONPATH. usage: check_wheel.sh PYTHON BUILD_FOLDER [STENCILS] (from the root; PYTHON has meson-python).
-# STENCILS: the stencils.cpp of a build of the same sources. Compiled without optimization: what is in the wheel is the
-# question here, not how fast it is.
+# STENCILS: the stencils.cpp of a build of the same sources.
 set -euo pipefail
 python=$1 folder=$(mkdir -p "$2" && cd "$2" && pwd)
 
 rm -rf "$folder/empty" "$folder"/*.whl
 PATH=$(dirname "$python"):$PATH "$python" -m pip -q wheel . --no-deps --no-build-isolation --wheel-dir "$folder" \
-  --config-settings=build-dir="$folder/meson" --config-settings=setup-args=-Dstencils="${3:-}" --config-settings=setup-args=-Doptimization=0
+  --config-settings=build-dir="$folder/meson" --config-settings=setup-args=-Dstencils="${3:-}"
 "$python" -m venv --without-pip "$folder/empty"
 "$python" -m pip -q --python "$folder/empty/bin/python" install --no-deps --no-index "$folder"/*.whl
 
