@@ -15,6 +15,7 @@ import kintsugi as kt
 native = kt._dynamo.utils.counters["native"]
 runtime = importlib.import_module("kintsugi._runtime")
 STRESS = os.environ.get("KINTSUGI_STRESS", "")
+SANITIZED = os.environ.get("KINTSUGI_SANITIZED") == "1"
 RUNS = 4  # the first compiles, the second may learn; from the third on nothing new is expected
 
 

@@ -18,9 +18,6 @@ graph_break = kt._dynamo.graph_break
 @pytest.fixture(autouse=True)
 def fresh():
     kt._dynamo.reset()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 # ---- Who else calls, and when ------------------------------------------------------------------------------------------

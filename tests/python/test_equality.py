@@ -6,7 +6,6 @@ arguments of its own, compares results and arguments, and reads in the counters 
 results meet NumPy where it has the operation. test_equality_programs.py goes on with chains, aliasing and programs.
 """
 import itertools
-import os
 import pathlib
 import random
 import sys
@@ -19,15 +18,15 @@ from kintsugi._runtime import _driver
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "kernels"))
 import ops_table
+from comparing import SANITIZED, STRESS
 
 pytestmark = [pytest.mark.isa, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 OPS = {row.name: row for row in ops_table.read_ops()}
 DTYPES = [row.name for row in ops_table.read_dtypes()]
 FLOATS = [name for name in DTYPES if name.startswith("float")]
-STRESS = os.environ.get("KINTSUGI_STRESS", "")
 # The other switches do not change kernels, and the sanitizers are slow: some lengths suffice.
-SAMPLED = STRESS not in ("", "no_fuse") or os.environ.get("KINTSUGI_SANITIZED") == "1"
+SAMPLED = STRESS not in ("", "no_fuse") or SANITIZED
 LENGTHS = (0, 1, 5, 8, 16, 17, 33, 70) if SAMPLED else range(71)
 ELEMENTWISE = [name for name, row in OPS.items() if row.op_class == "kElementwise" and hasattr(kt, name)]
 BINARY = [name for name in ELEMENTWISE if OPS[name].arity == 2]

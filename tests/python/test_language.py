@@ -8,6 +8,7 @@ import pytest
 import kintsugi as kt
 import language_programs
 from comparing import STRESS
+from language_programs import x3
 from test_expected_native import outcome
 
 native = kt._dynamo.utils.counters["native"]
@@ -29,10 +30,6 @@ def check(function, *makers, rounds=3):
             language_programs.effects.clear()
             assert outcome(fast, make) == want
     assert native["fallbacks"] == 0 or STRESS == "tiny_code_memory"  # there, what finds no room runs plain
-
-
-def x3():
-    return kt.tensor([1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("name", language_programs.PROGRAMS)

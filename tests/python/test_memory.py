@@ -8,10 +8,9 @@ import weakref
 import pytest
 
 import kintsugi as kt
-from comparing import native, runtime
+from comparing import SANITIZED, native, runtime
 
 FULL = os.environ.get("KINTSUGI_FULL") == "1"
-SANITIZED = os.environ.get("KINTSUGI_SANITIZED") == "1"
 graph_break = kt._dynamo.graph_break
 
 
