@@ -41,6 +41,9 @@ bool same_atom(PyObject* a, PyObject* b) {
 bool may_be_equal(PyObject* a, PyObject* b) {
   enum Family { kNumber, kTuple, kOther, kUser };
   if (compares_by_identity(a) || compares_by_identity(b)) return a == b;
+  auto is_plain = [](PyObject* object) {  // a member of an Enum hashes by its name, and compares by identity
+    return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  };
   auto family = [](PyObject* object) {
     if (PyLong_CheckExact(object) || PyBool_Check(object) || PyFloat_CheckExact(object) ||
         PyComplex_CheckExact(object)) {
@@ -50,6 +53,7 @@ bool may_be_equal(PyObject* a, PyObject* b) {
     return PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || object == Py_None ? kOther : kUser;
   };
   const Family x = family(a), y = family(b);
+  if ((is_plain(a) && y != kUser) || (is_plain(b) && x != kUser) || (is_plain(a) && is_plain(b))) return a == b;
   if (x == kUser || y == kUser) return true;
   if (x != y || x == kOther) return same_atom(a, b);
   if (x == kNumber) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;  // numbers of exact types: cannot fail
@@ -73,6 +77,20 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
     if (may_be_equal(candidate, key)) *unknown = true;
   }
   return nullptr;
+}
+
+// Whether the set has the atom or lacks it, as `present` says. False too when a key is in the way that could be equal.
+bool has_key(PyObject* set, PyObject* key, bool present) {
+  if (!PyAnySet_CheckExact(set)) return false;
+  const Py_hash_t hash = PyObject_Hash(key);
+  if (hash == -1) return PyErr_Clear(), false;
+  bool found = false, unknown = false;
+  keys_of_hash(set, hash, [&](PyObject* candidate) {
+    found = candidate == key || same_atom(candidate, key);
+    unknown = unknown || (!found && may_be_equal(candidate, key));
+    return found;
+  });
+  return found ? present : !present && !unknown;
 }
 
 bool int_word(PyObject* object, int64_t* out) {
@@ -156,6 +174,8 @@ bool Checker::check(int number) {
     case GuardKind::k_field: return load(guard, *reinterpret_cast<void* const*>(fields + guard.imm));
     case GuardKind::k_tuple_item: return load(guard, PyTuple_GET_ITEM(a, guard.imm));
     case GuardKind::k_list_item: return load(guard, PyList_GET_ITEM(a, guard.imm));
+    case GuardKind::k_next_item: return load(guard, item_of_sequence_iterator(a, guard.imm));
+    case GuardKind::k_next_none: return item_of_sequence_iterator(a, guard.imm) == nullptr;
     case GuardKind::k_dict_value:
       return PyDict_CheckExact(a) && load(guard, find_in(a, guard, cache, /*dict_offset=*/0, &unknown));
     case GuardKind::k_instance_value: return load(guard, find_attribute(a, guard, cache, &unknown));
@@ -188,6 +208,7 @@ bool Checker::check(int number) {
       return load_word(guard, bits);
     }
     case GuardKind::k_tuple_length: return PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) == guard.imm;
+    case GuardKind::k_tuple_size: return PyTuple_Check(a) && PyTuple_GET_SIZE(a) == guard.imm;
     case GuardKind::k_list_length: return PyList_CheckExact(a) && PyList_GET_SIZE(a) == guard.imm;
     case GuardKind::k_list_size:
       return PyList_CheckExact(a) && load_word(guard, static_cast<uint64_t>(PyList_GET_SIZE(a)));
@@ -200,7 +221,19 @@ bool Checker::check(int number) {
       if (!PyDict_CheckExact(a) || look_up(a, binding(guard), &unknown) != nullptr || unknown) return false;
       note_version(cache, GuardCache::Form::kDict, version_of_dict(a), /*dict_offset=*/0);
       return true;
+    case GuardKind::k_set_equal: return PyAnySet_CheckExact(a) && have_same_table(a, binding(guard), same_atom);
+    case GuardKind::k_set_has: return has_key(a, binding(guard), guard.imm != 0);
+    case GuardKind::k_word_is:
+      std::memcpy(&word, fields + guard.imm, sizeof word);
+      return word == program_.constants[guard.constant].i64;
+    case GuardKind::k_deque_item: {
+      Ref item(PySequence_GetItem(a, guard.imm));  // the deque holds it
+      if (!item) PyErr_Clear();
+      return load(guard, item.get());
+    }
     case GuardKind::k_instance_lacks: return lacks_attribute(a, guard, cache);
+    case GuardKind::k_null_field: return *reinterpret_cast<void* const*>(fields + guard.imm) == nullptr;
+    case GuardKind::k_pointer_field: return *reinterpret_cast<void* const*>(fields + guard.imm) == binding(guard);
     case GuardKind::k_cell_empty: return PyCell_Check(a) && PyCell_GET(a) == nullptr;
     case GuardKind::k_tensor_layout:
     case GuardKind::k_tensor_class: return check_tensor(guard);
@@ -375,11 +408,14 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_function:
     case GuardKind::k_tuple_item:
     case GuardKind::k_list_item:
+    case GuardKind::k_deque_item:
+    case GuardKind::k_next_item:
     case GuardKind::k_bound:
     case GuardKind::k_type_of: return "a value";
     case GuardKind::k_dict_value: return "a value of key " + constant_text();
     case GuardKind::k_instance_value: return "attribute " + constant_text();
     case GuardKind::k_unbound: return "no value";
+    case GuardKind::k_next_none: return "no more than " + number + " items";
     case GuardKind::k_same: return "the same " + constant_text();
     case GuardKind::k_type_is: return "an object of " + text_of(binding(guard));
     case GuardKind::k_type_version: return "an object of " + text_of(binding(guard)) + ", unchanged";
@@ -393,12 +429,18 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_int_value: return "an int of 64 bits";
     case GuardKind::k_float_value: return "a float";
     case GuardKind::k_tuple_length: return "a tuple of " + number + " items";
+    case GuardKind::k_tuple_size: return "a tuple of " + number + " items";
     case GuardKind::k_list_length: return "a list of " + number + " items";
     case GuardKind::k_list_size: return "a list";
     case GuardKind::k_dict_length: return "a dict of " + number + " items";
     case GuardKind::k_dict_keys: return "a dict with the keys " + keys_text(binding(guard));
     case GuardKind::k_dict_lacks: return "a dict without key " + constant_text();
+    case GuardKind::k_set_equal: return "a set of the keys " + keys_text(binding(guard)) + " in this order";
+    case GuardKind::k_set_has: return (guard.imm != 0 ? "a set with " : "a set without ") + constant_text();
+    case GuardKind::k_word_is: return "one with " + constant_text();
     case GuardKind::k_instance_lacks: return "no attribute " + constant_text();
+    case GuardKind::k_null_field: return "nothing";
+    case GuardKind::k_pointer_field: return constant_text();
     case GuardKind::k_cell_empty: return "an empty cell";
     case GuardKind::k_tensor_layout: return "a tensor " + to_text(*reinterpret_cast<const Layout*>(binding(guard)));
     case GuardKind::k_tensor_class: {
@@ -411,7 +453,7 @@ std::string Checker::expected_text(const Guard& guard) {
       return std::string("a number ") + kSigns[guard.imm] + " " +
              std::to_string(static_cast<int64_t>(input_.values[guard.b]));
     }
-    case GuardKind::k_state_word: return constant_text() + " " + number;
+    case GuardKind::k_state_word: return constant->text + " " + number;
     case GuardKind::kCount: break;
   }
   return {};
@@ -447,6 +489,14 @@ std::string Checker::found_text(const Guard& guard) {
       bool unknown = false;
       GuardCache nowhere;
       return "the attribute, " + text_of(find_attribute(object(guard.a), guard, &nowhere, &unknown));
+    }
+    case GuardKind::k_set_equal:
+      return PyAnySet_CheckExact(object(guard.a)) ? "a set of the keys " + keys_text(object(guard.a))
+                                                  : text_of(object(guard.a));
+    case GuardKind::k_word_is: {
+      int64_t word;
+      std::memcpy(&word, reinterpret_cast<const char*>(object(guard.a)) + guard.imm, sizeof word);
+      return std::to_string(word);
     }
     case GuardKind::k_identical: return "two objects";
     case GuardKind::k_distinct: return "the same object twice";
@@ -505,6 +555,8 @@ void learn_object_facts(const void* tensor_type) {
   facts.size_offset = offsetof(PyVarObject, ob_size);
   facts.list_items_offset = offsetof(PyListObject, ob_item);
   facts.tuple_items_offset = offsetof(PyTupleObject, ob_item);
+  facts.iterator_index_offset = offsetof(SequenceIterator, index);
+  facts.iterator_sequence_offset = offsetof(SequenceIterator, sequence);
   facts.float_value_offset = offsetof(PyFloatObject, ob_fval);
   facts.int_size_offset = offsetof(PyVarObject, ob_size);
   facts.int_digits_offset = offsetof(PyLongObject, ob_digit);
@@ -527,6 +579,7 @@ void learn_object_facts(const void* tensor_type) {
   facts.tuple_type = &PyTuple_Type;
   facts.dict_type = &PyDict_Type;
   facts.range_iterator_type = &PyRangeIter_Type;
+  facts.list_iterator_type = &PyListIter_Type;
   facts.true_object = Py_True;
   facts.false_object = Py_False;
   facts.none_object = Py_None;

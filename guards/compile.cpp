@@ -83,6 +83,8 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.load(kScratch, at(hold(guard.a), facts.list_items_offset));
       load_result(guard.dst, at(kScratch, imm * 8));
       break;
+    case GuardKind::k_next_item:
+    case GuardKind::k_next_none: next_item(guard); break;
     case GuardKind::k_dict_value: {
       Reg dict = hold(guard.a);
       type_must_be(dict, facts.dict_type, slow());
@@ -161,6 +163,19 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.jump_if(Condition::kNotEqual, miss());
       break;
     }
+    case GuardKind::k_tuple_size:
+      e_.compare(at(hold(guard.a), facts.size_offset), guard.imm);
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    case GuardKind::k_null_field:
+      e_.compare(at(hold(guard.a), static_cast<int>(imm)), int64_t{0});
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    case GuardKind::k_pointer_field:
+      e_.load(kScratch, at(hold(guard.a), static_cast<int>(imm)));
+      e_.compare(kScratch, reinterpret_cast<int64_t>(binding(guard.constant)));
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
     case GuardKind::k_list_size: {
       Reg a = hold(guard.a);
       type_must_be(a, facts.list_type, miss());
@@ -183,6 +198,16 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     }
     case GuardKind::k_instance_lacks: instance_must_lack(guard); break;
+    case GuardKind::k_word_is:
+      e_.compare(at(hold(guard.a), imm), program_.constants[guard.constant].i64);
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    case GuardKind::k_set_equal:
+    case GuardKind::k_set_has: e_.jump(slow()); break;
+    case GuardKind::k_deque_item:
+      e_.jump(slow());
+      define(guard.dst);
+      break;
     case GuardKind::k_cell_empty:
       e_.compare(at(hold(guard.a), facts.cell_contents_offset), int64_t{0});
       e_.jump_if(Condition::kNotEqual, miss());
@@ -223,6 +248,36 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     case GuardKind::kCount: break;
   }
+}
+
+// kScratch = the sequence, kScratch2 = the place in it that is asked for.
+void GuardCompiler::next_item(const Guard& guard) {
+  const ObjectFacts& facts = object_facts();
+  const bool wanted = guard.kind == GuardKind::k_next_item;
+  Reg iterator = hold(guard.a);
+  Label none = wanted ? miss() : e_.new_label();
+  e_.load(kScratch, at(iterator, facts.iterator_sequence_offset));
+  e_.test(kScratch);
+  e_.jump_if(Condition::kEqual, none);
+  e_.load(kScratch2, at(iterator, facts.iterator_index_offset));
+  e_.add(kScratch2, static_cast<int32_t>(guard.imm));
+  e_.compare(kScratch2, at(kScratch, facts.size_offset));
+  if (!wanted) {
+    e_.jump_if(Condition::kLess, miss());
+    e_.bind(none);
+    return;
+  }
+  e_.jump_if(Condition::kGreaterEqual, none);
+  e_.shift_left(kScratch2, 3);
+  Label is_tuple = e_.new_label(), found = e_.new_label();
+  e_.compare(at(iterator, facts.type_offset), facts.list_iterator_type);  // the list's own class may be another
+  e_.jump_if(Condition::kNotEqual, is_tuple);
+  e_.load(kScratch, at(kScratch, facts.list_items_offset));
+  e_.jump(found);
+  e_.bind(is_tuple);
+  e_.add(kScratch, facts.tuple_items_offset);
+  e_.bind(found);
+  load_result(guard.dst, at(kScratch, kScratch2));
 }
 
 void GuardCompiler::type_must_be(Reg object, const void* type, Label otherwise) {

@@ -49,6 +49,7 @@ class GuardCompiler {
 
   void emit_guard(const Guard& guard);
   void type_must_be(Reg object, const void* type, Label otherwise);
+  void next_item(const Guard& guard);
   void place_must_hold(Reg dict, Reg keys);
   void load_from_dict(const Guard& guard, Reg dict);
   void load_instance_value(const Guard& guard);

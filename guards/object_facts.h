@@ -11,6 +11,7 @@ struct ObjectFacts {
   int32_t size_offset = 16;       // PyVarObject.ob_size
   int32_t list_items_offset = 24;
   int32_t tuple_items_offset = 24;
+  int32_t iterator_index_offset = 16, iterator_sequence_offset = 24;  // of list and tuple iterators
   int32_t float_value_offset = 16;
   int32_t int_size_offset = 16, int_digits_offset = 24;  // 3.11: sign in ob_size, 30-bit digits
   int32_t cell_contents_offset = 16;
@@ -23,7 +24,7 @@ struct ObjectFacts {
   int32_t tensor_layout_offset = 0, tensor_data_offset = 0;
   int32_t range_iterator_index = 16, range_iterator_start = 24, range_iterator_step = 32, range_iterator_length = 40;
   const void *tensor_type = nullptr, *int_type = nullptr, *float_type = nullptr, *list_type = nullptr,
-             *tuple_type = nullptr, *dict_type = nullptr, *range_iterator_type = nullptr;
+             *tuple_type = nullptr, *dict_type = nullptr, *range_iterator_type = nullptr, *list_iterator_type = nullptr;
   void *true_object = nullptr, *false_object = nullptr, *none_object = nullptr;
 };
 void set_object_facts(const ObjectFacts& facts);

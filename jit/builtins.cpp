@@ -16,23 +16,12 @@ namespace {
 using Arguments_ = std::vector<Value*>;
 using Model = Flow (*)(Tracer&, Arguments_&, Value**);
 
-PyTypeObject* type_of(Value* value) {
-  switch (value->kind) {
-    case ValueKind::kConstant: return Py_TYPE(value->object);
-    case ValueKind::kInt: return &PyLong_Type;
-    case ValueKind::kFloat: return &PyFloat_Type;
-    case ValueKind::kBool: return &PyBool_Type;
-    case ValueKind::kTensor: return &TensorType;
-    case ValueKind::kTuple: return value->type != nullptr ? value->type : &PyTuple_Type;
-    case ValueKind::kList: return &PyList_Type;
-    case ValueKind::kDict: return &PyDict_Type;
-    case ValueKind::kSlice: return &PySlice_Type;
-    case ValueKind::kRange: return &PyRange_Type;
-    case ValueKind::kFunction: return &PyFunction_Type;
-    case ValueKind::kMethod: return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
-    case ValueKind::kObject: return value->type;
-    default: return nullptr;
-  }
+// What no model below knows: a call of atoms, perhaps.
+Flow pure_or_stop(Tracer& t, const char* name, Arguments_& a, Value** out) {
+  bool handled = false;
+  PyObject* callable = PyDict_GetItemString(PyEval_GetBuiltins(), name);
+  Flow flow = callable == nullptr ? Flow::kGo : t.pure_call(callable, a, nullptr, out, &handled);
+  return flow != Flow::kGo || handled ? flow : t.stop(BreakReason::k_builtin, name);
 }
 
 bool is_int(Value* v) {
@@ -66,12 +55,10 @@ Flow do_len(Tracer& t, Arguments_& a, Value** out) {
     }
     return t.binary(NB_ADD, size, t.int_constant(static_cast<int64_t>(v->items.size())), out);
   }
-  if (v->kind == ValueKind::kObject) {
-    Ref name(PyUnicode_InternFromString("__len__"));
-    if (v->is_real() && t.versions_.count(v->type) == 0) return t.stop(BreakReason::k_builtin, "len");
-    Value* method = t.find_in_class(v->type, name.get());
-    if (method == nullptr || method->kind != ValueKind::kFunction) return t.stop(BreakReason::k_builtin, "len");
-    if (Flow flow = t.call_now(method, {v}, out); flow != Flow::kGo) return flow;
+  if (t.is_pure_object(v)) return t.pure_length(v, out);
+  if (v->kind == ValueKind::kObject || as_class(v) != nullptr) {
+    if (Flow flow = t.call_special(v, interned.len, {}, out); flow != Flow::kGo) return flow;
+    if (*out == nullptr) return t.stop(BreakReason::k_raises, "len");
     return is_length_answer(*out) ? Flow::kGo : t.stop(BreakReason::k_builtin, "len");
   }
   int64_t items = t.length(v);
@@ -103,95 +90,18 @@ Flow do_range(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
-Flow iterators_of(Tracer& t, Arguments_& a, size_t first, IteratorKind kind, Value** out) {
-  Value* result = t.make(ValueKind::kIterator);
-  result->iterator = kind;
-  for (size_t i = 0; i < a.size(); ++i) {
-    Value* part = i < first ? a[i] : t.iterate(a[i]);
-    if (part == nullptr || (i >= first && !t.can_follow(part)))
-      return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterable that is not modelled");
-    result->items.push_back(part);
-  }
-  *out = result;
-  return Flow::kGo;
-}
-Flow do_zip(Tracer& t, Arguments_& a, Value** out) { return iterators_of(t, a, 0, IteratorKind::kZip, out); }
-Flow do_map(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() < 2) return t.stop(BreakReason::k_raises, "map");
-  return iterators_of(t, a, 1, IteratorKind::kMap, out);
-}
-Flow do_enumerate(Tracer& t, Arguments_& a, Value** out) {
-  if (a.empty() || a.size() > 2) return t.stop(BreakReason::k_raises, "enumerate");
-  int64_t start = 0;
-  if (a.size() == 2) {
-    if (!a[1]->is_constant() || !PyLong_CheckExact(a[1]->object)) return t.stop(BreakReason::k_builtin, "enumerate");
-    start = PyLong_AsLongLong(a[1]->object);
-    // The count is an int64_t and must not reach its end.
-    if (PyErr_Occurred() || start > INT64_MAX / 2) return t.stop(BreakReason::k_builtin, "enumerate");
-    a.pop_back();
-  }
-  Flow flow = iterators_of(t, a, 0, IteratorKind::kEnumerate, out);
-  if (flow == Flow::kGo) (*out)->index = start;
-  return flow;
-}
-Flow do_reversed(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*>* items;
-  if (a.size() != 1 || !t.list_items(a[0], &items)) return t.stop(BreakReason::k_builtin, "reversed");
-  *out = t.make(ValueKind::kIterator);
-  (*out)->iterator = IteratorKind::kReversed;
-  (*out)->items = {a[0]};
-  (*out)->index = static_cast<int64_t>(items->size()) - 1;
-  return Flow::kGo;
-}
-Flow do_iter(Tracer& t, Arguments_& a, Value** out) {
-  *out = a.size() == 1 ? t.iterate(a[0]) : nullptr;
-  return *out != nullptr ? Flow::kGo : t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "iter");
-}
-Flow do_next(Tracer& t, Arguments_& a, Value** out) {
-  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::kIterator || !a[0]->complete)
-    return t.stop(BreakReason::k_builtin, "next");
-  if (a[0]->iterator == IteratorKind::kRealRange || !t.can_follow(a[0])) return t.stop(BreakReason::k_builtin, "next");
-  switch (t.next(a[0], out)) {
-    case Tracer::Next::kItem: return Flow::kGo;
-    case Tracer::Next::kEnd:
-      if (a.size() == 1) return t.stop(BreakReason::k_raises, "StopIteration");
-      *out = a[1];
-      return Flow::kGo;
-    case Tracer::Next::kUnknown: break;
-  }
-  return t.stop(BreakReason::k_builtin, "next");
-}
-
-Flow do_tuple(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*> items;
-  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "tuple");
-  *out = t.tuple_of(std::move(items));
-  return Flow::kGo;
-}
-Flow do_list(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*> items;
-  if (a.size() > 1 || (a.size() == 1 && !t.drain(a[0], &items)))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "list");
-  *out = t.list_of(std::move(items));
-  return Flow::kGo;
-}
-
 Flow do_isinstance(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 2) return t.stop(BreakReason::k_raises, "isinstance");
-  PyTypeObject* type = type_of(a[0]);
-  std::vector<Value*> one{a[1]}, *classes = &one;
-  if (a[1]->kind == ValueKind::kTuple || (a[1]->is_constant() && PyTuple_Check(a[1]->object)))
-    t.list_items(a[1], &classes);
-  if (type == nullptr) return t.stop(BreakReason::k_builtin, "isinstance");
-  if (a[0]->kind == ValueKind::kObject && a[0]->is_real() && !t.ensure_version(type))
-    return t.stop(BreakReason::k_builtin, "isinstance");
   bool answer = false;
-  for (size_t i = 0; i < classes->size(); ++i) {
-    Value* each = classes == &one ? a[1] : t.item_at(a[1], i);
-    if (!each->is_constant() || !PyType_CheckExact(each->object)) return t.stop(BreakReason::k_builtin, "isinstance");
-    answer = answer || PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(each->object));
-  }
+  if (Flow flow = t.is_of_class(a[0], nullptr, a[1], &answer); flow != Flow::kGo) return flow;
+  *out = t.constant(answer ? Py_True : Py_False);
+  return Flow::kGo;
+}
+Flow do_issubclass(Tracer& t, Arguments_& a, Value** out) {
+  PyTypeObject* type = a.size() == 2 ? as_class(a[0]) : nullptr;
+  bool answer = false;
+  if (type == nullptr) return t.stop(BreakReason::k_builtin, "issubclass");
+  if (Flow flow = t.is_of_class(a[0], type, a[1], &answer); flow != Flow::kGo) return flow;
   *out = t.constant(answer ? Py_True : Py_False);
   return Flow::kGo;
 }
@@ -203,78 +113,13 @@ Flow do_type(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
-Flow extreme(Tracer& t, Arguments_& a, Value** out, bool greatest) {
-  std::vector<Value*> items = a;
-  if (a.size() == 1) {
-    items.clear();
-    if (!t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "min or max");
-  }
-  if (items.empty()) return t.stop(BreakReason::k_raises, "min or max of nothing");
-  Value* best = t.force(items[0]);
-  for (size_t i = 1; i < items.size(); ++i) {
-    Value *item = t.force(items[i]), *better = nullptr;
-    bool known, answer;
-    if (item->kind == ValueKind::kTensor || best->kind == ValueKind::kTensor)
-      return t.stop(BreakReason::k_data_branch, "min or max of tensors");
-    if (Flow flow = t.compare(greatest ? Py_GT : Py_LT, item, best, &better); flow != Flow::kGo) return flow;
-    if (!t.truth(better, &known, &answer)) return t.stop(BreakReason::k_builtin, "min or max");
-    if (!known) t.specialise(better);
-    if (answer) best = item;
-  }
-  *out = best;
-  return Flow::kGo;
-}
-Flow do_min(Tracer& t, Arguments_& a, Value** out) { return extreme(t, a, out, false); }
-Flow do_max(Tracer& t, Arguments_& a, Value** out) { return extreme(t, a, out, true); }
-
-Flow do_sum(Tracer& t, Arguments_& a, Value** out) {
-  std::vector<Value*> items;
-  if (a.empty() || a.size() > 2 || !t.drain(a[0], &items))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sum");
-  Value* total = a.size() == 2 ? a[1] : t.int_constant(0);
-  if (type_of(total) == &PyUnicode_Type || type_of(total) == &PyBytes_Type)
-    return t.stop(BreakReason::k_raises, "sum of text");
-  for (Value* item : items) {
-    Value* next = nullptr;
-    if (Flow flow = t.binary(NB_ADD, total, t.force(item), &next); flow != Flow::kGo) return flow;
-    if (next == nullptr) return t.stop(BreakReason::k_builtin, "sum");
-    total = next;
-  }
-  *out = total;
-  return Flow::kGo;
-}
-
-Flow any_all(Tracer& t, Arguments_& a, Value** out, bool stop_at) {
-  Value* iterator = a.size() == 1 ? t.iterate(a[0]) : nullptr;
-  if (iterator == nullptr || !t.can_follow(iterator) || t.remaining(iterator) > kLongestDrain)
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
-  for (Value* item = nullptr;;) {  // no further than the item that decides: an iterator stays there
-    Tracer::Next step = t.next(iterator, &item);
-    if (step == Tracer::Next::kEnd) break;
-    if (step == Tracer::Next::kUnknown) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "any or all");
-    bool known, answer;
-    item = t.force(item);
-    if (item->kind == ValueKind::kTensor || !t.truth(item, &known, &answer))
-      return t.stop(BreakReason::k_data_branch, "any or all");
-    if (!known) t.specialise(item);
-    if (answer == stop_at) {
-      *out = t.constant(stop_at ? Py_True : Py_False);
-      return Flow::kGo;
-    }
-  }
-  *out = t.constant(stop_at ? Py_False : Py_True);
-  return Flow::kGo;
-}
-Flow do_any(Tracer& t, Arguments_& a, Value** out) { return any_all(t, a, out, true); }
-Flow do_all(Tracer& t, Arguments_& a, Value** out) { return any_all(t, a, out, false); }
-
 Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 1) return t.stop(BreakReason::k_raises, "abs");
   if (a[0]->kind == ValueKind::kTensor) return t.tensor_unary(Unary::kAbsolute, a[0], out);
   PyObject* object;
   if (t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Absolute(object));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "abs");
+    return *out != nullptr ? Flow::kGo : t.raise_pending("abs");
   }
   if (a[0]->kind == ValueKind::kFloat) {
     Step& step = t.record(StepKind::k_float_abs);
@@ -292,12 +137,35 @@ Flow do_abs(Tracer& t, Arguments_& a, Value** out) {
     }
     return t.unary(static_cast<int>(Opcode::k_UNARY_NEGATIVE), a[0], out);
   }
-  if (a[0]->kind == ValueKind::kObject && t.versions_.count(a[0]->type) != 0) {
-    Ref name(PyUnicode_InternFromString("__abs__"));
-    Value* method = t.find_in_class(a[0]->type, name.get());
-    if (method != nullptr && method->kind == ValueKind::kFunction) return t.call_now(method, {a[0]}, out);
+  if (Value* atom = t.plain_atom(a[0], {interned.abs})) {
+    *out = t.constant_owned(PyNumber_Absolute(atom->object));
+    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "abs");
   }
-  return t.stop(BreakReason::k_builtin, "abs");
+  if (a[0]->kind == ValueKind::kObject) {
+    Flow flow = t.call_special(a[0], interned.abs, {}, out);
+    if (flow != Flow::kGo || *out != nullptr) return flow;
+  }
+  return pure_or_stop(t, "abs", a, out);
+}
+
+// float() or int() of an object: through the methods, in order; they must answer the very type.
+Flow number_of(Tracer& t, Value* self, std::initializer_list<PyObject*> methods, PyTypeObject* type, Value** out) {
+  bool is_float = type == &PyFloat_Type;
+  if (Value* atom = t.plain_atom(self, {*methods.begin()})) {
+    *out = t.constant_owned(is_float ? PyNumber_Float(atom->object) : PyNumber_Long(atom->object));
+    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "a number");
+  }
+  if (self->kind != ValueKind::kObject) return t.stop(BreakReason::k_builtin, "a number");
+  for (PyObject* name : methods) {
+    if (Flow flow = t.call_special(self, name, {}, out); flow != Flow::kGo) return flow;
+    if (*out == nullptr) continue;
+    if (name == interned.index && is_float && (*out)->is_constant() && PyLong_CheckExact((*out)->object))
+      *out = t.constant_owned(PyNumber_Float((*out)->object));
+    bool good = *out != nullptr && ((*out)->kind == (is_float ? ValueKind::kFloat : ValueKind::kInt) ||
+                                    ((*out)->is_constant() && Py_TYPE((*out)->object) == type));
+    return good ? Flow::kGo : t.stop(BreakReason::k_builtin, "a number");
+  }
+  return t.stop(BreakReason::k_builtin, "a number");
 }
 
 Flow do_float(Tracer& t, Arguments_& a, Value** out) {
@@ -309,9 +177,11 @@ Flow do_float(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_item, "float()");
   if (a.size() == 1 && t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Float(object));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "float");
+    return *out != nullptr ? Flow::kGo : t.raise_pending("float");
   }
-  return t.stop(BreakReason::k_builtin, "float");
+  if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
+    return number_of(t, a[0], {interned.float_, interned.index}, &PyFloat_Type, out);
+  return pure_or_stop(t, "float", a, out);
 }
 Flow do_int(Tracer& t, Arguments_& a, Value** out) {
   PyObject* object;
@@ -322,14 +192,43 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_item, "int()");
   if (a.size() == 1 && t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Long(object));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "int");
+    return *out != nullptr ? Flow::kGo : t.raise_pending("int");
   }
-  return t.stop(BreakReason::k_builtin, "int");
+  if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
+    return number_of(t, a[0], {interned.int_, interned.index}, &PyLong_Type, out);
+  if (a.size() == 1 && a[0]->kind == ValueKind::kBool) return t.binary(NB_ADD, a[0], t.int_constant(0), out);
+  return pure_or_stop(t, "int", a, out);
+}
+Flow do_str(Tracer& t, Arguments_& a, Value** out) {
+  return a.size() == 1 ? t.text_value(a[0], 1, out) : pure_or_stop(t, "str", a, out);
+}
+Flow do_repr(Tracer& t, Arguments_& a, Value** out) {
+  return a.size() == 1 ? t.text_value(a[0], 2, out) : t.stop(BreakReason::k_raises, "repr");
+}
+Flow do_ascii(Tracer& t, Arguments_& a, Value** out) {
+  return a.size() == 1 ? t.text_value(a[0], 3, out) : t.stop(BreakReason::k_raises, "ascii");
+}
+Flow do_format(Tracer& t, Arguments_& a, Value** out) {
+  if (a.empty() || a.size() > 2) return t.stop(BreakReason::k_raises, "format");
+  return t.format_value(a[0], 0, a.size() == 2 ? a[1] : nullptr, out);
+}
+// Of what stays one object: an atom may be another one each time.
+Flow do_id(Tracer& t, Arguments_& a, Value** out) {
+  Value* v = a.size() == 1 ? a[0] : nullptr;
+  bool lasts =
+      v != nullptr && (v->kind == ValueKind::kTensor || v->kind == ValueKind::kList || v->kind == ValueKind::kDict ||
+                       v->kind == ValueKind::kFunction || (v->kind == ValueKind::kObject && !t.is_pure_object(v)));
+  if (!lasts) return t.stop(BreakReason::k_builtin, "id");
+  return t.identity_number(v, out);
+}
+Flow do_locals(Tracer& t, Arguments_& a, Value** out) {
+  return a.empty() ? t.local_names(out) : t.stop(BreakReason::k_raises, "locals");
 }
 Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   bool known, answer;
+  if (a.empty()) return *out = t.constant(Py_False), Flow::kGo;
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_data_branch, "bool()");
-  if (a.size() != 1 || !t.truth(a[0], &known, &answer))
+  if (a.size() != 1 || !t.truth(a[0], &known, &answer, &a[0]))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "bool");
   if (known) {
     *out = t.constant(answer ? Py_True : Py_False);
@@ -342,35 +241,40 @@ Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
+bool is_name(Value* value) { return value->is_constant() && PyUnicode_CheckExact(value->object); }
+
 Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() < 2 || a.size() > 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object))
-    return t.stop(BreakReason::k_builtin, "getattr");
-  if (a.size() == 3) {
-    bool present;
-    if (!t.has_attribute(a[0], a[1]->object, &present)) return t.stop(BreakReason::k_builtin, "getattr");
-    if (!present) {
-      *out = a[2];
-      return Flow::kGo;
-    }
+  if (a.size() < 2 || a.size() > 3 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "getattr");
+  if (a.size() == 2) return t.get_attribute(a[0], a[1]->object, out);
+  bool present;
+  if (t.has_attribute(a[0], a[1]->object, &present) && !present) {
+    *out = a[2];
+    return Flow::kGo;
   }
-  return t.get_attribute(a[0], a[1]->object, out);
+  // What raises in it is not followed: the real call will see to the default.
+  return t.at_once([&](Value** value) { return t.get_attribute(a[0], a[1]->object, value); }, out);
 }
 Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
+  if (a.size() != 2 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "hasattr");
   bool present;
-  if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object) ||
-      !t.has_attribute(a[0], a[1]->object, &present))
-    return t.stop(BreakReason::k_builtin, "hasattr");
+  if (!t.has_attribute(a[0], a[1]->object, &present)) {
+    Value* value = nullptr;
+    Flow flow = t.at_once([&](Value** held) { return t.get_attribute(a[0], a[1]->object, held); }, &value);
+    if (flow != Flow::kGo) return flow;
+    present = true;
+  }
   *out = t.constant(present ? Py_True : Py_False);
   return Flow::kGo;
 }
 Flow do_setattr(Tracer& t, Arguments_& a, Value** out) {
-  if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object))
-    return t.stop(BreakReason::k_builtin, "setattr");
+  if (a.size() != 3 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "setattr");
   size_t depth = t.frames_.size();
-  Flow flow = t.set_attribute(a[0], a[1]->object, a[2]);
-  if (flow == Flow::kGo && t.frames_.size() != depth) return t.stop(BreakReason::k_builtin, "setattr of a property");
-  *out = t.none();
-  return flow;
+  return t.answer_none(depth, t.set_attribute(a[0], a[1]->object, a[2]), out);
+}
+Flow do_delattr(Tracer& t, Arguments_& a, Value** out) {
+  if (a.size() != 2 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "delattr");
+  size_t depth = t.frames_.size();
+  return t.answer_none(depth, t.set_attribute(a[0], a[1]->object, nullptr), out);
 }
 Flow do_callable(Tracer& t, Arguments_& a, Value** out) {
   PyTypeObject* type = a.size() == 1 ? type_of(a[0]) : nullptr;
@@ -418,47 +322,20 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
     self = t.force(now.locals[0]);
     if (self->kind == ValueKind::kCell && !self->items.empty()) self = t.force(self->items[0]);
   }
-  if (type == nullptr || !type->is_constant() || !PyType_Check(type->object) || self->kind != ValueKind::kObject)
+  PyTypeObject* after = type == nullptr ? nullptr : as_class(type);
+  if (after == nullptr) return t.stop(BreakReason::k_builtin, "super");
+  PyTypeObject* of =
+      as_class(self) != nullptr && PyType_IsSubtype(as_class(self), after) ? as_class(self) : type_of(self);
+  if (of == nullptr || !t.ensure_version(of) || !PyType_IsSubtype(of, after) || self->kind == ValueKind::kTensor)
     return t.stop(BreakReason::k_builtin, "super");
   *out = t.make(ValueKind::kSuper);
   (*out)->items = {type, self};
   return Flow::kGo;
 }
 
-Flow do_sorted(Tracer& t, Arguments_& a, Value* key, bool reverse, Value** out) {
-  std::vector<Value*> items;
-  if (a.size() != 1 || !t.drain(a[0], &items)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_builtin, "sorted");
-  // Python's own sort, of positions by key: its order also where keys have none (NaN).
-  Ref keys(PyList_New(0)), order(PyList_New(0));
-  if (!keys || !order) return t.stop(BreakReason::k_builtin, "sorted");
-  for (size_t i = 0; i < items.size(); ++i) {
-    Value* by = t.force(items[i]);
-    if (key != nullptr && !(key->is_constant() && key->object == Py_None)) {
-      if (Flow flow = t.call_now(key, {by}, &by); flow != Flow::kGo) return flow;
-    }
-    PyObject* object;
-    if (!t.fold(by, &object)) return t.stop(BreakReason::k_builtin, "sorted by keys that are known only at run time");
-    Ref position(PyLong_FromSize_t(i));
-    if (!position || PyList_Append(keys.get(), object) < 0 || PyList_Append(order.get(), position.get()) < 0)
-      return t.stop(BreakReason::k_builtin, "sorted");
-  }
-  Ref sort(PyObject_GetAttrString(order.get(), "sort")), none(PyTuple_New(0));
-  Ref key_at(PyObject_GetAttrString(keys.get(), "__getitem__"));
-  Ref how(key_at ? Py_BuildValue("{s:O,s:O}", "key", key_at.get(), "reverse", reverse ? Py_True : Py_False) : nullptr);
-  Ref done(sort && none && how ? PyObject_Call(sort.get(), none.get(), how.get()) : nullptr);
-  if (!done) return t.stop(BreakReason::k_raises, "sorted");
-  std::vector<Value*> sorted;
-  for (size_t i = 0; i < items.size(); ++i)
-    sorted.push_back(items[PyLong_AsSize_t(PyList_GET_ITEM(order.get(), static_cast<Py_ssize_t>(i)))]);
-  *out = t.list_of(std::move(sorted));
-  return Flow::kGo;
-}
-
 struct Table {
   std::unordered_map<PyObject*, Model> models;
   std::unordered_map<PyObject*, FloatFunction> math;
-  std::unordered_map<PyObject*, bool> pure;  // answers from its arguments alone
-  PyObject *sorted = nullptr, *dict = nullptr;
 
   Table() {
     PyObject* builtins = PyEval_GetBuiltins();
@@ -467,21 +344,8 @@ struct Table {
     };
     add("len", do_len);
     add("range", do_range);
-    add("zip", do_zip);
-    add("map", do_map);
-    add("enumerate", do_enumerate);
-    add("reversed", do_reversed);
-    add("iter", do_iter);
-    add("next", do_next);
-    add("tuple", do_tuple);
-    add("list", do_list);
     add("isinstance", do_isinstance);
     add("type", do_type);
-    add("min", do_min);
-    add("max", do_max);
-    add("sum", do_sum);
-    add("any", do_any);
-    add("all", do_all);
     add("abs", do_abs);
     add("float", do_float);
     add("int", do_int);
@@ -489,14 +353,17 @@ struct Table {
     add("getattr", do_getattr);
     add("hasattr", do_hasattr);
     add("setattr", do_setattr);
+    add("delattr", do_delattr);
+    add("issubclass", do_issubclass);
     add("callable", do_callable);
     add("slice", do_slice);
     add("super", do_super);
-    sorted = PyDict_GetItemString(builtins, "sorted");
-    dict = PyDict_GetItemString(builtins, "dict");
-    for (const char* name :
-         {"round", "divmod", "pow", "ord", "chr", "str", "repr", "complex", "bin", "hex", "oct", "len", "hash"})
-      if (PyObject* object = PyDict_GetItemString(builtins, name)) pure[object] = true;
+    add("str", do_str);
+    add("repr", do_repr);
+    add("ascii", do_ascii);
+    add("format", do_format);
+    add("locals", do_locals);
+    add("id", do_id);
     Ref module(PyImport_ImportModule("math"));
     if (!module) {
       PyErr_Clear();
@@ -513,10 +380,6 @@ struct Table {
     PyObject* names = PyModule_GetDict(module.get());
     for (auto& [name, function] : kMath)
       if (PyObject* object = PyDict_GetItemString(names, name)) math[object] = function;
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(names, &position, &key, &value))
-      if (PyCFunction_Check(value)) pure[Py_NewRef(value)] = true;
   }
 };
 
@@ -525,35 +388,15 @@ const Table& table() {
   return *table;
 }
 
-bool is_atom_result(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
-         type == &PyBytes_Type || type == &PyComplex_Type || type == &PyTuple_Type || object == Py_None;
-}
-
-// A pure function of atoms is evaluated now. Nothing is pushed when it raises: the real call will.
-Flow fold_call(Tracer& t, PyObject* callable, const Arguments_& a, PyObject* names, Value** out, bool* handled) {
-  std::vector<PyObject*> objects;
-  for (Value* v : a) {
-    PyObject* object;
-    if (!t.fold(v, &object)) return Flow::kGo;
-    if (PyLong_Check(object) && _PyLong_NumBits(object) > 4096) return Flow::kGo;
-    objects.push_back(object);
+// Null for what is no method of generators.
+const char* generator_method_name(PyObject* object) {
+  if (Py_TYPE(object) == &PyMethodDescr_Type) {
+    auto* method = reinterpret_cast<PyMethodDescrObject*>(object);
+    return method->d_common.d_type == &PyGen_Type ? method->d_method->ml_name : nullptr;
   }
-  size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  Ref result(PyObject_Vectorcall(callable, objects.data(), objects.size() - keywords, names));
-  *handled = true;
-  if (!result) return t.stop(BreakReason::k_raises, "a builtin");
-  if (PyList_CheckExact(result.get())) {  // str.split
-    std::vector<Value*> items;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
-      items.push_back(t.constant(PyList_GET_ITEM(result.get(), i)));
-    *out = t.list_of(std::move(items));
-    return Flow::kGo;
-  }
-  if (!is_atom_result(result.get())) return t.stop(BreakReason::k_builtin, "a builtin");
-  *out = t.constant(result.get());
-  return Flow::kGo;
+  if (Py_TYPE(object) != &PyWrapperDescr_Type) return nullptr;
+  auto* slot = reinterpret_cast<PyWrapperDescrObject*>(object);
+  return slot->d_common.d_type == &PyGen_Type ? slot->d_base->name : nullptr;
 }
 
 }  // namespace
@@ -566,76 +409,27 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   for (Value*& argument : arguments) argument = force(argument);
   const Table& known = table();
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  if (object == known.sorted) {
-    Value* key = nullptr;
-    bool reverse = false;
-    for (size_t k = 0; k < keywords; ++k) {
-      std::string name = keyword_at(names, k);
-      Value* value = arguments[arguments.size() - keywords + k];
-      bool is_known, answer;
-      if (name == "key")
-        key = value;
-      else if (name == "reverse" && truth(value, &is_known, &answer) && is_known)
-        reverse = answer;
-      else
-        return stop(BreakReason::k_builtin, "sorted");
-    }
-    arguments.resize(arguments.size() - keywords);
+  Flow flow = Flow::kGo;
+  if (call_iterators(object, arguments, names, out, &flow) || call_functools(object, arguments, names, out, &flow)) {
     *handled = true;
-    return do_sorted(*this, arguments, key, reverse, out);
+    return flow;
   }
-  if (object == known.dict) {
+  if (Flow flow = call_container(object, arguments, names, out, handled); *handled || flow != Flow::kGo) return flow;
+  if (keywords > 0 && PyType_Check(object)) {  // int("ff", base=16), str(b"a", encoding="ascii")
+    flow = pure_call(object, arguments, names, out, handled);
+    if (*handled || flow != Flow::kGo) return flow;
+  }
+  static PyObject* const repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
+  bool is_text = object == repr || object == reinterpret_cast<PyObject*>(&PyUnicode_Type);
+  if (is_text && keywords == 0 && arguments.size() == 1 && arguments[0]->exception != nullptr &&
+      !arguments[0]->is_real()) {
     *handled = true;
-    size_t positional = arguments.size() - keywords;
-    Value* dict = make(ValueKind::kDict);
-    if (positional > 1) return stop(BreakReason::k_raises, "dict");
-    if (positional == 1) {
-      Value* other = arguments[0];
-      if (other->kind != ValueKind::kDict || !dict_complete(other)) return stop(BreakReason::k_builtin, "dict");
-      for (size_t i = 0; i < other->entries.size(); ++i)
-        dict_put(dict, other->entries[i].first, dict_get(other, other->entries[i].first));
-    }
-    for (size_t k = 0; k < keywords; ++k) dict_put(dict, PyTuple_GET_ITEM(names, k), arguments[positional + k]);
-    *out = dict;
-    return Flow::kGo;
+    return exception_text(arguments[0], object == repr, nullptr, out);
   }
-  // min and max take key=; enumerate takes start=.
   if (auto model = known.models.find(object); model != known.models.end()) {
-    std::string name = keywords == 0 ? "" : keyword_at(names, 0);
-    if (keywords == 1 && model->second == do_enumerate && arguments.size() == 2 && name == "start") keywords = 0;
-    if (keywords == 0) {
-      *handled = true;
-      return model->second(*this, arguments, out);
-    }
-    bool extremes = model->second == do_min || model->second == do_max;
-    if (keywords == 1 && extremes && name == "key") {
-      *handled = true;
-      Value* key = arguments.back();
-      arguments.pop_back();
-      std::vector<Value*> items = arguments;
-      if (arguments.size() == 1) {
-        items.clear();
-        if (!drain(arguments[0], &items)) return ended_ ? Flow::kEnd : stop(BreakReason::k_builtin, "min or max");
-      }
-      if (items.empty()) return stop(BreakReason::k_raises, "min or max of nothing");
-      Value *best = nullptr, *best_key = nullptr;
-      for (Value* item : items) {
-        Value *by = nullptr, *better = nullptr;
-        bool is_known, answer = true;
-        if (Flow flow = call_now(key, {force(item)}, &by); flow != Flow::kGo) return flow;
-        if (best != nullptr) {
-          if (by->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "min or max by a tensor key");
-          if (Flow flow = compare(model->second == do_max ? Py_GT : Py_LT, by, best_key, &better); flow != Flow::kGo)
-            return flow;
-          if (!truth(better, &is_known, &answer)) return stop(BreakReason::k_builtin, "min or max");
-          if (!is_known) specialise(better);
-        }
-        if (answer) best = force(item), best_key = by;
-      }
-      *out = best;
-      return Flow::kGo;
-    }
-    return Flow::kGo;
+    if (keywords != 0) return Flow::kGo;
+    *handled = true;
+    return model->second(*this, arguments, out);
   }
   if (auto math = known.math.find(object);
       math != known.math.end() && keywords == 0 && !arguments.empty() && arguments.size() <= 2) {
@@ -669,26 +463,16 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
       return Flow::kGo;
     }
   }
-  if (known.pure.count(object) != 0) return fold_call(*this, object, arguments, names, out, handled);
-  if (Py_TYPE(object) == &PyMethodDescr_Type && !arguments.empty()) {
-    PyMethodDescrObject* method = reinterpret_cast<PyMethodDescrObject*>(object);
-    PyTypeObject* owner = method->d_common.d_type;
-    if (owner == &PyList_Type || owner == &PyDict_Type) {
-      Value* self = arguments[0];
-      bool matches = self->kind == (owner == &PyList_Type ? ValueKind::kList : ValueKind::kDict);
-      if (!matches) return stop(BreakReason::k_method, method->d_method->ml_name);
-      std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
+  if (keywords == 0 && !arguments.empty() && arguments[0]->kind == ValueKind::kGenerator)
+    if (const char* name = generator_method_name(object)) {
       *handled = true;
-      return container_method(self, method->d_common.d_name, rest, names, out);
+      Value* self = arguments[0];
+      std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
+      return generator_method(self, name, rest, out);
     }
-    if (owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type ||
-        owner == &PyTuple_Type) {
-      std::string name = method->d_method->ml_name;
-      bool long_result = name == "ljust" || name == "rjust" || name == "center" || name == "zfill";
-      if (!long_result) return fold_call(*this, object, arguments, names, out, handled);
-    }
-  }
-  return Flow::kGo;
+  flow = module_call(object, arguments, names, out, handled);
+  if (*handled || flow != Flow::kGo) return flow;
+  return pure_call(object, arguments, names, out, handled);
 }
 
 }  // namespace kintsugi

@@ -233,6 +233,41 @@ void compute_liveness(Bytecode* bytecode) {
   }
 }
 
+// Standard modules that look at frames, keep locks and caches, compile text or serve the outside world: following them
+// makes hundreds of segments and no kernel. docs/decisions.md has the reasons.
+constexpr const char* kLeftAlone[] = {
+    "argparse",    "ast",       "asyncio",     "bdb",        "cProfile",  "codeop",      "concurrent",
+    "ctypes",      "dis",       "doctest",     "email",      "encodings", "gettext",     "http",
+    "importlib",   "inspect",   "json",        "linecache",  "locale",    "logging",     "multiprocessing",
+    "pdb",         "pickle",    "pickletools", "pprint",     "profile",   "pstats",      "random",
+    "re",          "secrets",   "selectors",   "shutil",     "signal",    "site",        "socket",
+    "sre_compile", "sre_parse", "ssl",         "subprocess", "symtable",  "sysconfig",   "tempfile",
+    "threading",   "timeit",    "tokenize",    "trace",      "traceback", "tracemalloc", "unittest",
+    "urllib",      "uuid",      "warnings",    "xml",        "zipfile"};
+
+bool is_left_alone(PyCodeObject* code) {
+  const char* text = PyUnicode_AsUTF8(code->co_filename);
+  if (text == nullptr) return PyErr_Clear(), false;
+  std::string file = text;
+  if (file.rfind("<frozen importlib", 0) == 0) return true;
+  static const std::string folder = [] {
+    Ref module(PyImport_ImportModule("os"));
+    Ref path(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
+    const char* text = path ? PyUnicode_AsUTF8(path.get()) : nullptr;
+    PyErr_Clear();  // frozen or embedded
+    std::string found = text == nullptr ? "" : text;
+    return found.substr(0, found.rfind('/') + 1);
+  }();
+  if (folder.empty() || file.rfind(folder, 0) != 0) return false;
+  std::string module = file.substr(folder.size());
+  module = module.substr(0, module.find_first_of("/."));
+  if (module == "copy") {  // deepcopy remembers objects by their numbers
+    const char* name = PyUnicode_AsUTF8(code->co_name);
+    return name != nullptr && std::strcmp(name, "copy") != 0 && std::strcmp(name, "_copy_immutable") != 0;
+  }
+  return std::any_of(std::begin(kLeftAlone), std::end(kLeftAlone), [&](const char* each) { return module == each; });
+}
+
 Bytecode* decode(PyCodeObject* code) {
   auto bytecode = std::make_unique<Bytecode>();
   bytecode->code = code;
@@ -240,6 +275,7 @@ Bytecode* decode(PyCodeObject* code) {
   bytecode->calls_frame_readers =
       names_any(code, {"locals", "vars", "dir", "eval", "exec", "breakpoint", "set_trace", "_getframe", "currentframe",
                        "_current_frames", "inspect", "pdb", "f_locals"});
+  bytecode->left_alone = is_left_alone(code);
   decode_instructions(bytecode.get());
   decode_handlers(bytecode.get());
   if (!bytecode->odd) compute_depths(bytecode.get());

@@ -41,6 +41,7 @@ struct Bytecode {
   int32_t words;
   bool calls_frame_readers;    // names locals, eval, exec, breakpoint, _getframe, ...: all locals stay live
   std::vector<int32_t> depth;  // values on the stack before each instruction, -1 where control never comes
+  bool left_alone = false;     // of a library module whose functions are never followed: they run as they are
   const char* odd = nullptr;   // why no compiler makes such code; it must be left to the interpreter
 
   const Instruction& at(int32_t offset) const { return instructions[index_at[offset]]; }

@@ -29,9 +29,10 @@ static Value* default_of(Tracer& t, Value* function, int index,
   }
   if (function->defaults == nullptr) return nullptr;
   Value* defaults = t.force(function->defaults);
-  int64_t given = t.length(defaults);
-  int64_t at = index - (count - given);
-  return given < 0 || at < 0 ? nullptr : t.item_at(defaults, static_cast<size_t>(at));
+  std::vector<Value*>* items;
+  if (!t.list_items(defaults, &items)) return nullptr;
+  int64_t at = index - (count - static_cast<int64_t>(items->size()));
+  return at < 0 ? nullptr : t.item_at(defaults, static_cast<size_t>(at));
 }
 
 static Value* keyword_default_of(Tracer& t, Value* function, PyObject* name) {
@@ -87,19 +88,23 @@ bool Tracer::bind(Value* function, const std::vector<Value*>& arguments, PyObjec
   return true;
 }
 
+bool Tracer::has_room_for(PyCodeObject* code) const {
+  int same = 0;
+  for (const TraceFrame& each : frames_) same += each.bytecode->code == code;
+  return same < kRecursionDepth && frames_.size() < kInlineDepth;
+}
+
 Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObject* names, ReturnRule rule) {
   TraceFrame& caller = frame();
   PyObject* name = function->code->co_qualname;
   std::string text = PyUnicode_AsUTF8(name) != nullptr ? PyUnicode_AsUTF8(name) : "?";
   PyErr_Clear();
   if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
-  if (!is_ordinary(function->code)) return stop(BreakReason::k_generator, text);
+  if (bytecode_of(function->code).left_alone) return stop(BreakReason::k_not_inlined, text);
+  if (!is_ordinary(function->code) && !is_generator(function->code)) return stop(BreakReason::k_generator, text);
   if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0)
     return stop(BreakReason::k_not_inlined, text);
-  int same = 0;
-  for (const TraceFrame& each : frames_) same += each.bytecode->code == function->code;
-  if (same >= kRecursionDepth || frames_.size() >= kInlineDepth)
-    return stop(BreakReason::k_not_inlined, text + " (depth)");
+  if (!has_room_for(function->code)) return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
   if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call, text + ": arguments do not bind");
   const Bytecode& bytecode = bytecode_of(function->code);
@@ -109,88 +114,122 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   callee.function = function;
   callee.locals = std::move(locals);
   callee.rule = rule;
+  callee.number = ++frame_count_;
   return Flow::kGo;
 }
 
 Flow Tracer::return_value(Value* value) {
+  if (frame().generator != nullptr) return finish_generator(value);
   if (frames_.size() == 1) {
     recipes_.clear();
     Exit exit;
     exit.kind = ExitKind::kReturn;
+    if (handled_ != nullptr) return stop(BreakReason::k_internal, "a return inside of a handler");
     exit.result = recipe_of(value);
+    refuse_raised();
+    guard_no_generator_is_dropped();
     plan().exits.push_back(std::move(exit));
     plan().final_exit = static_cast<ExitId>(plan().exits.size() - 1);
     ended_ = true;
     return Flow::kEnd;
   }
   ReturnRule rule = frame().rule;
-  bool answers_now = frame().answers_now;
+  if (frame().refusal != kNoConstant && force(value)->is_constant() && force(value)->object == Py_NotImplemented)
+    restart_without_this_call();
   if (rule == ReturnRule::kInit) {
     Value* result = force(value);
     if (!result->is_constant() || result->object != Py_None)
       return stop(BreakReason::k_raises, "__init__ returns a value");
   }
+  if (rule == ReturnRule::kIterator && !is_iterator(force(value)))
+    return stop(BreakReason::k_raises, "iter() of an object returns no iterator");
   frames_.pop_back();
-  if (answers_now)
-    returned_ = force(value);
-  else if (rule == ReturnRule::kPush)
-    frame().stack.push_back(value);
+  std::vector<Value*>& stack = frame().stack;
+  if (rule == ReturnRule::kNextOr || rule == ReturnRule::kAttribute) stack.pop_back();
+  if (rule == ReturnRule::kNamedAttribute) stack.resize(stack.size() - 2);
+  if (rule != ReturnRule::kInit && rule != ReturnRule::kDiscard) stack.push_back(value);
   return Flow::kGo;
 }
 
 // Inside the present instruction: a builtin's callback, a comparison's method. A break in it makes the whole
 // instruction the break, so nothing may have been changed on the way (record() and changing() see to it).
-Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out) {
+Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out) {
+  if (call_now_depth_++ == 0) {
+    call_now_frames_ = static_cast<int>(frames_.size());
+    handled_before_call_now_ = handled_;
+  }
+  size_t floor = frames_.size(), depth = frame().stack.size();
+  *out = nullptr;
+  Flow flow = operation(out);
+  if (flow == Flow::kGo && frames_.size() > floor) flow = run_loop(floor);
+  --call_now_depth_;
+  if (flow != Flow::kGo) {
+    if (frames_.size() == floor) frame().stack.resize(depth);
+    return flow;
+  }
+  if (frame().stack.size() > depth) {
+    *out = frame().stack.back();
+    frame().stack.pop_back();
+  }
+  if (*out != nullptr) *out = force(*out);
+  return Flow::kGo;
+}
+
+Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names) {
+  callable = force(callable);
+  if (callable->kind == ValueKind::kMethod && callable->items[0]->is_constant()) {
+    arguments.insert(arguments.begin(), callable->items[1]);
+    callable = callable->items[0];
+  }
+  if (callable->is_constant() && Py_TYPE(callable->object) == &PyMethodDescr_Type) {  // calls no code of the program
+    bool handled = false;
+    Flow flow = call_builtin(callable, arguments, names, out, &handled);
+    return flow == Flow::kGo && (!handled || *out == nullptr) ? stop(BreakReason::k_call, "a callback") : flow;
+  }
+  Flow flow = at_once([&](Value**) { return call(callable, std::move(arguments), names); }, out);
+  return flow == Flow::kGo && *out == nullptr ? stop(BreakReason::k_call, "a callback") : flow;
+}
+
+Flow Tracer::call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out, ReturnRule rule) {
   callable = force(callable);
   if (callable->kind == ValueKind::kMethod) {
     arguments.insert(arguments.begin(), callable->items[1]);
     callable = force(callable->items[0]);
   }
-  if (callable->kind != ValueKind::kFunction) {
-    bool handled = false;
-    Flow flow = call_builtin(callable, arguments, nullptr, out, &handled);
-    if (flow == Flow::kGo && (!handled || *out == nullptr)) return stop(BreakReason::k_call, "a callback");
-    return flow;
-  }
-  if (call_now_depth_++ == 0) {
-    call_now_frames_ = static_cast<int>(frames_.size());
-    call_now_serial_ = static_cast<int32_t>(arena_.size());
-  }
-  size_t floor = frames_.size();
-  Flow flow = inline_call(callable, std::move(arguments), nullptr, ReturnRule::kPush);
-  if (flow == Flow::kGo) {
-    frame().answers_now = true;
-    flow = run_loop(floor);
-    *out = returned_;
-  }
-  --call_now_depth_;
-  return flow;
-}
-
-// What a call of an object that runtime/control made means: null when it is none of those.
-static const BreakReason* marked(PyObject* callable) {
-  static const BreakReason graph_break = BreakReason::k_graph_break, disabled = BreakReason::k_disabled,
-                           opaque = BreakReason::k_opaque;
-  std::string type = Py_TYPE(callable)->tp_name;
-  if (type.find("DisabledFunction") != std::string::npos) return &disabled;
-  if (!PyCFunction_Check(callable)) return nullptr;
-  std::string name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-  if (name == "graph_break") return &graph_break;
-  if (name == "opaque") return &opaque;
-  return nullptr;
+  if (callable->kind == ValueKind::kFunction) return inline_call(callable, std::move(arguments), names, rule);
+  size_t floor = frames_.size(), depth = frame().stack.size();
+  Flow flow = call(callable, std::move(arguments), names);
+  if (flow != Flow::kGo || frames_.size() > floor) return flow;  // a frame's own rule is kPush: see its callers
+  *out = frame().stack.back();
+  frame().stack.resize(depth);
+  return Flow::kGo;
 }
 
 Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {
   callable = force(callable);
   switch (callable->kind) {
-    case ValueKind::kFunction: return inline_call(callable, std::move(arguments), names, ReturnRule::kPush);
+    case ValueKind::kFunction: {
+      if (Flow flow; wrap_function(callable, arguments, names, &flow)) return flow;
+      if (callable->source >= 0) {  // of re: written in Python, known by what it answers
+        Value* out = nullptr;
+        bool handled = false;
+        Flow flow = pure_call(callable->object, arguments, names, &out, &handled);
+        if (handled || flow != Flow::kGo) {
+          if (flow == Flow::kGo) frame().stack.push_back(out);
+          return flow;
+        }
+      }
+      return inline_call(callable, std::move(arguments), names, ReturnRule::kPush);
+    }
     case ValueKind::kMethod: {
       arguments.insert(arguments.begin(), callable->items[1]);
       return call(callable->items[0], std::move(arguments), names);
     }
     case ValueKind::kObject: {
+      if (Flow flow; call_made_of_others(callable, arguments, names, &flow)) return flow;
       if (callable->source >= 0)
-        if (const BreakReason* reason = marked(callable->object)) return stop(*reason, callable->type->tp_name);
+        if (std::string context; const BreakReason* reason = marked(callable->object, &context))
+          return stop(*reason, context);
       if (callable->source >= 0)
         if (PyFunctionObject* target = compiled_target(callable->object)) {  // a wrapper met in a trace is its function
           ConstantId wrapper = constant_id(callable->object, Hold::kWeak);
@@ -200,19 +239,15 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
           return call(wrap_bound(reinterpret_cast<PyObject*>(target), source_text(callable)), std::move(arguments),
                       names);
         }
-      if (callable->is_real() && versions_.count(callable->type) == 0)
-        return stop(BreakReason::k_call, callable->type->tp_name);
-      Ref name(PyUnicode_InternFromString("__call__"));
-      Value* method = find_in_class(callable->type, name.get());
-      if (method == nullptr || method->kind != ValueKind::kFunction)
+      Value* method = nullptr;
+      if (find_special(callable, interned.call, &method) != Special::kPython)
         return stop(BreakReason::k_call, callable->type->tp_name);
       arguments.insert(arguments.begin(), callable);
-      return inline_call(method, std::move(arguments), names, ReturnRule::kPush);
+      return call(method, std::move(arguments), names);
     }
     case ValueKind::kConstant: {
       PyObject* object = callable->object;
-      if (const BreakReason* reason = marked(object)) {
-        std::string text;
+      if (std::string text; const BreakReason* reason = marked(object, &text)) {
         for (Value* argument : arguments) {
           argument = force(argument);
           if (!argument->is_constant() || !PyUnicode_CheckExact(argument->object)) continue;
@@ -235,10 +270,21 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
         if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
         return flow;
       }
+      flow = call_exception_slot(object, arguments, names, &out, &handled);
+      if (!handled && flow == Flow::kGo) flow = call_slot(object, arguments, names, &out, &handled);
+      if (handled || flow != Flow::kGo) {
+        if (flow == Flow::kGo && out != nullptr) frame().stack.push_back(out);
+        return flow;
+      }
       if (PyType_Check(object)) return construct(reinterpret_cast<PyTypeObject*>(object), std::move(arguments), names);
       std::string text = Py_TYPE(object)->tp_name;
       if (PyCFunction_Check(object)) text = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
       return stop(BreakReason::k_builtin, text);
+    }
+    case ValueKind::kPartial: {
+      Flow flow;
+      call_made_of_others(callable, arguments, names, &flow);
+      return flow;
     }
     default: return stop(BreakReason::k_call, "an object that is not modelled");
   }

@@ -1,16 +1,120 @@
-// Lists, tuples, dicts and iterators in the trace. Virtual ones are only these models; changing a real one is also a
-// step, so that effects keep their order, and the model says what later reads see.
-#include <algorithm>
+// What all containers have in the trace: items, membership, comparison, methods. Virtual ones are only models; changing
+// a real one is also a step, so that effects keep their order, and the model says what later reads see. Of a real one
+// as much is guarded as was read. Lists and tuples are in lists.cpp, dicts in dicts.cpp.
+#include "jit/containers.h"
 
-#include "jit/tracer_core.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include "runtime/frame.h"
+
+#include <opcode.h>  // NB_ADD and the like
 
 namespace kintsugi {
 
-Value* Tracer::tuple_of(std::vector<Value*> items) {
+Flow raise_here(Tracer& t, PyObject* type, std::string text) {
+  std::string name = reinterpret_cast<PyTypeObject*>(type)->tp_name;
+  return t.raise_text(type, text, name + ": " + text);
+}
+
+Flow raise_with_repr(Tracer& t, PyObject* type, Value* value, const std::string& after) {
+  PyObject* object;
+  Ref repr(t.fold(value, &object) ? PyObject_Repr(object) : nullptr);
+  const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
+  if (text == nullptr) return t.stop(BreakReason::k_raises, after);
+  if (type == PyExc_KeyError) return t.raise_builtin(type, {value}, {}, std::string("KeyError: ") + text);
+  return raise_here(t, type, text + after);
+}
+
+Flow no_index(Tracer& t, Value* key, const char* text) {
+  if (key->is_constant() && (PyLong_CheckExact(key->object) || PyBool_Check(key->object))) {
+    Py_ssize_t fits = PyLong_AsSsize_t(key->object);
+    bool huge = fits == -1 && PyErr_Occurred() != nullptr;
+    PyErr_Clear();
+    if (!huge) return raise_here(t, PyExc_IndexError, text);
+  }
+  return t.stop(BreakReason::k_raises, "index");
+}
+
+bool index_of(Value* key, int64_t size, int64_t* index) {
+  if (!key->is_constant() || (!PyLong_CheckExact(key->object) && !PyBool_Check(key->object))) return false;
+  int overflow;
+  *index = PyLong_AsLongLongAndOverflow(key->object, &overflow);
+  if (overflow != 0) return false;
+  if (*index < 0) *index += size;
+  return *index >= 0 && *index < size;
+}
+
+bool position_of(Tracer& t, Value* value, int64_t size, int64_t* position) {
+  value = t.force(value);
+  if (value->kind == ValueKind::kInt || value->kind == ValueKind::kBool) value = t.specialise(value);
+  if (!value->is_constant() || (!PyLong_CheckExact(value->object) && !PyBool_Check(value->object))) return false;
+  int overflow;
+  *position = PyLong_AsLongLongAndOverflow(value->object, &overflow);
+  if (overflow != 0) return false;
+  if (*position < 0) *position = std::max<int64_t>(0, *position + size);
+  *position = std::min(*position, size);
+  return true;
+}
+
+bool walks_over(Value* iterator, Value* container) {
+  if (iterator->kind != ValueKind::kIterator) return false;
+  for (Value* part : iterator->items) {
+    if (part == nullptr) continue;
+    if (part->forwarded != nullptr) part = part->forwarded;
+    if (part == container || walks_over(part, container)) return true;
+  }
+  return false;
+}
+
+bool place_keywords(std::vector<Value*>* arguments, PyObject* keywords, std::initializer_list<const char*> names) {
+  size_t named = keywords == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keywords));
+  size_t positional = arguments->size() - named;
+  if (positional > names.size()) return false;
+  std::vector<Value*> placed(names.size(), nullptr);
+  std::copy_n(arguments->begin(), positional, placed.begin());
+  for (size_t k = 0; k < named; ++k) {
+    PyObject* keyword = PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(k));
+    auto place = std::find_if(names.begin(), names.end(),
+                              [&](const char* name) { return PyUnicode_CompareWithASCIIString(keyword, name) == 0; });
+    if (place == names.end()) return false;
+    Value*& slot = placed[static_cast<size_t>(place - names.begin())];
+    if (slot != nullptr) return false;
+    slot = (*arguments)[positional + k];
+  }
+  *arguments = std::move(placed);
+  return true;
+}
+
+// A method of a real container, called as the program would; its answer's value.
+ValueId Tracer::run_method(PyTypeObject* type, const char* name, const std::vector<Value*>& arguments) {
+  PyObject* method = PyDict_GetItemString(type->tp_dict, name);
+  KN_CHECK(method != nullptr);
+  std::vector<ValueId> objects;
+  for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
+  ConstantId called = constant_id(method, Hold::kStrong);
+  ExitId exit = exit_here(ExitKind::kRaise);
+  Step& step = record(StepKind::k_run_call);
+  step.constant = called;
+  step.imm = kNoConstant;
+  step.list = std::move(objects);
+  step.on_fail = exit;
+  ValueId result = step.dst = new_value();
+  mutate(arguments[0]);
+  return result;
+}
+
+Value* Tracer::tuple_of(std::vector<Value*> items, PyTypeObject* type) {
+  if (items.empty() && type == nullptr) return constant_owned(PyTuple_New(0));  // there is one
   Value* value = make(ValueKind::kTuple);
   value->items = std::move(items);
+  value->type = type;
   return value;
+}
+bool Tracer::is_exact_tuple(const Value* value) {
+  return (value->kind == ValueKind::kTuple && value->type == nullptr) ||
+         (value->is_constant() && PyTuple_CheckExact(value->object));
 }
 Value* Tracer::list_of(std::vector<Value*> items) {
   Value* value = make(ValueKind::kList);
@@ -48,6 +152,8 @@ bool Tracer::list_items(Value* value, std::vector<Value*>** items) {
 }
 
 Value* Tracer::item_at(Value* sequence, size_t index) {
+  std::vector<Value*>* items;
+  if (sequence->is_constant()) list_items(sequence, &items);
   Value*& item = sequence->items[index];
   if (item != nullptr) return item = force(item);
   bool is_list = sequence->kind == ValueKind::kList;
@@ -68,12 +174,8 @@ int64_t Tracer::length(Value* value) {
   switch (value->kind) {
     case ValueKind::kTuple:
     case ValueKind::kList: return list_items(value, &items) ? static_cast<int64_t>(items->size()) : -1;
-    case ValueKind::kDict: {
-      if (!dict_complete(value)) return -1;
-      int64_t count = 0;
-      for (auto& [key, item] : value->entries) count += item != nullptr || value->is_real();
-      return count;
-    }
+    case ValueKind::kDict: return dict_length(value);
+    case ValueKind::kSet: return set_length(*this, value);
     case ValueKind::kConstant: {
       PyObject* object;
       if (!PyTuple_Check(value->object) && !fold(value, &object)) return -1;
@@ -81,244 +183,104 @@ int64_t Tracer::length(Value* value) {
       PyErr_Clear();
       return count;
     }
-    default: return -1;
+    default: return is_view(value) ? dict_length(value->items[0]) : -1;
   }
-}
-
-static bool index_of(Value* key, int64_t size, int64_t* index) {
-  if (!key->is_constant() || (!PyLong_CheckExact(key->object) && !PyBool_Check(key->object))) return false;
-  int overflow;
-  *index = PyLong_AsLongLongAndOverflow(key->object, &overflow);
-  if (overflow != 0) return false;
-  if (*index < 0) *index += size;
-  return *index >= 0 && *index < size;
-}
-
-// ---- Dicts ----------------------------------------------------------------------------------------------------------
-
-bool Tracer::key_of(Value* key, PyObject** out) {
-  if (key->kind == ValueKind::kInt || key->kind == ValueKind::kFloat || key->kind == ValueKind::kBool) return false;
-  if (fold(key, out)) return !is_nan(*out);  // a NaN is found by identity
-  // Classes, functions and modules hash by identity.
-  if (key->is_constant() && (PyType_Check(key->object) || PyModule_Check(key->object)) &&
-      compares_by_identity(key->object)) {
-    *out = key->object;
-    return true;
-  }
-  return false;
-}
-
-static bool same_key(PyObject* a, PyObject* b) {
-  if (a == b) return true;
-  if (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b)) return PyUnicode_Compare(a, b) == 0;
-  if (PyType_Check(a) || PyType_Check(b) || PyModule_Check(a) || PyModule_Check(b)) return false;
-  int equal = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (equal < 0) PyErr_Clear();
-  return equal == 1;
-}
-
-static std::pair<PyObject*, Value*>* find_entry(Value* dict, PyObject* key) {
-  for (auto& entry : dict->entries)
-    if (same_key(entry.first, key)) return &entry;
-  return nullptr;
-}
-
-// Finds a key of a real dict without running user code. False: it has keys of classes that may compare in their own
-// way.
-static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
-  ValuePlace place = find_in_dict(dict, key);
-  if (place.keys != nullptr && (*value = value_at(place, values_of(dict))) != nullptr) return true;
-  *value = nullptr;
-  if (PyUnicode_CheckExact(key) && DK_IS_UNICODE(keys_of(dict))) return true;
-  PyObject *each, *item;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(dict, &position, &each, &item)) {
-    PyTypeObject* type = Py_TYPE(each);
-    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyFloat_Type && type != &PyBool_Type &&
-        each != Py_None && type != &PyBytes_Type && !compares_by_identity(each))
-      return false;
-  }
-  *value = PyDict_GetItemWithError(dict, key);
-  PyErr_Clear();
-  return true;
-}
-
-// The equal str that the dict itself has: native guards compare the object. A str made at run time is not interned.
-static PyObject* key_as_stored(PyObject* dict, PyObject* key) {
-  if (!PyUnicode_CheckExact(key)) return key;
-  Py_ssize_t index = index_of_key(keys_of(dict), key);
-  return index < 0 ? key : key_at(keys_of(dict), index);
-}
-
-Value* Tracer::dict_get(Value* dict, PyObject* key) {
-  if (auto* entry = find_entry(dict, key)) {
-    if (entry->second != nullptr || dict->is_virtual() || !dict->complete) {
-      if (entry->second != nullptr) return entry->second = force(entry->second);
-      if (!(dict->is_real() && dict->complete)) return nullptr;
-    }
-  } else if (dict->is_virtual() || dict->complete) {
-    return nullptr;
-  }
-  PyObject* found = nullptr;
-  if (!find_real(dict->object, key, &found)) throw Restart{};  // callers ask modelled_dict first
-  keep(key);
-  std::string name = PyUnicode_CheckExact(key) && PyUnicode_AsUTF8(key) != nullptr ? PyUnicode_AsUTF8(key) : "";
-  if (name.empty()) {
-    Ref repr(PyObject_Repr(key));
-    name = repr && PyUnicode_AsUTF8(repr.get()) ? PyUnicode_AsUTF8(repr.get()) : "?";
-  }
-  PyErr_Clear();
-  std::string text = source_text(dict) + "['" + name + "']";
-  if (source_text(dict).find("__globals__") != std::string::npos) text = "global " + name;
-  if (source_text(dict) == "builtins") text = "builtin " + name;
-  if (source_text(dict).rfind("module ", 0) == 0) text = source_text(dict).substr(7) + "." + name;
-  ConstantId constant = constant_id(key_as_stored(dict->object, key), Hold::kStrong);
-  Guard& guard = this->guard(found != nullptr ? GuardKind::k_dict_value : GuardKind::k_dict_lacks, source(text));
-  guard.a = dict->id;
-  guard.constant = constant;
-  Value* value = nullptr;
-  if (found != nullptr) {
-    ValueId id = guard.dst = new_value();
-    value = wrap(found, id, text);
-  }
-  if (auto* entry = find_entry(dict, key))
-    entry->second = value;
-  else
-    dict->entries.emplace_back(key, value);
-  return value;
-}
-
-void Tracer::dict_put(Value* dict, PyObject* key, Value* value) {
-  changing(dict);
-  keep(key);
-  if (auto* entry = find_entry(dict, key)) {
-    entry->second = value;
-    return;
-  }
-  dict->entries.emplace_back(key, value);
-}
-
-static bool modelled_dict(Value* dict, PyObject* key) {
-  PyObject* ignored;
-  return dict->is_virtual() || dict->source < 0 || find_real(dict->object, key, &ignored);
-}
-
-// All keys known, in order. Of a real dict the values stay unread (null) until they are asked for.
-bool Tracer::dict_complete(Value* dict) {
-  if (dict->complete || dict->is_virtual()) return true;
-  if (dict->mutated || PyDict_GET_SIZE(dict->object) > 256) return false;
-  Ref keys(PyTuple_New(PyDict_GET_SIZE(dict->object)));
-  PyObject *key, *item;
-  Py_ssize_t position = 0, count = 0;
-  std::vector<std::pair<PyObject*, Value*>> entries;
-  while (PyDict_Next(dict->object, &position, &key, &item)) {
-    PyTypeObject* type = Py_TYPE(key);
-    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyBool_Type && type != &PyFloat_Type &&
-        key != Py_None)
-      return false;
-    auto* known = find_entry(dict, key);
-    entries.emplace_back(key, known != nullptr ? known->second : nullptr);
-    PyTuple_SET_ITEM(keys.get(), count++, Py_NewRef(key));
-  }
-  keep(keys.get());
-  ConstantId constant = constant_id(keys.get(), Hold::kStrong);
-  Guard& check = guard(GuardKind::k_dict_keys, dict->source);
-  check.a = dict->id;
-  check.constant = constant;
-  dict->entries = std::move(entries);
-  dict->complete = true;
-  return true;
 }
 
 // ---- Items ----------------------------------------------------------------------------------------------------------
 
-Flow Tracer::get_item(Value* container, Value* key, Value** out) {
+static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** out) {
   PyObject *a, *b;
-  switch (container->kind) {
-    case ValueKind::kTensor: return tensor_get_item(container, key, out);
-    case ValueKind::kDict: {
-      if (!key_of(key, &b) || !modelled_dict(container, b)) return stop(BreakReason::k_container, "dict key");
-      *out = dict_get(container, b);
-      return *out != nullptr ? Flow::kGo : stop(BreakReason::k_raises, "KeyError");
+  std::vector<Value*>* items;
+  if (t.fold(container, &a) && t.fold(key, &b)) {
+    Ref result(PyObject_GetItem(a, b));
+    if (!result) return t.raise_pending("index");
+    *out = t.constant(result.get());
+    return Flow::kGo;
+  }
+  bool is_slice = key->kind == ValueKind::kSlice || (key->is_constant() && PySlice_Check(key->object));
+  if (is_slice) {
+    key = constant_slice(t, key);
+    if (key == nullptr) return t.stop(BreakReason::k_container, "a slice by objects");
+  }
+  if (!t.list_items(container, &items)) {
+    if (t.is_atomic(container)) return t.pure_item(container, key, out);
+    if (container->is_constant() && PyType_Check(container->object))
+      return t.stop(BreakReason::k_call, "a generic alias");
+    if (is_slice && t.fold(container, &a)) {
+      *out = t.constant_owned(PyObject_GetItem(a, key->object));
+      return *out != nullptr ? Flow::kGo : t.raise_pending("slice");
     }
-    case ValueKind::kTuple:
-    case ValueKind::kList:
-    case ValueKind::kConstant: {
-      std::vector<Value*>* items;
-      if (fold(container, &a) && fold(key, &b)) {
-        Ref result(PyObject_GetItem(a, b));
-        if (!result) return stop(BreakReason::k_raises, "index");
-        *out = constant(result.get());
-        return Flow::kGo;
-      }
-      bool is_slice = key->is_constant() && PySlice_Check(key->object);
-      if (!list_items(container, &items)) {
-        if (container->is_constant() && PyType_Check(container->object))
-          return stop(BreakReason::k_call, "a generic alias");
-        if (is_slice && fold(container, &a)) {
-          *out = constant_owned(PyObject_GetItem(a, key->object));
-          return *out != nullptr ? Flow::kGo : stop(BreakReason::k_raises, "slice");
-        }
-        return stop(BreakReason::k_container, "item of this object");
-      }
-      int64_t size = static_cast<int64_t>(items->size()), index;
-      if (is_slice) {
-        Py_ssize_t start, end, step;
-        if (PySlice_Unpack(key->object, &start, &end, &step) < 0) return stop(BreakReason::k_raises, "slice");
-        Py_ssize_t count = PySlice_AdjustIndices(size, &start, &end, step);
-        std::vector<Value*> part;
-        for (Py_ssize_t i = 0; i < count; ++i) part.push_back(item_at(container, start + i * step));
-        *out = container->kind == ValueKind::kList ? list_of(std::move(part)) : tuple_of(std::move(part));
-        if (container->kind == ValueKind::kTuple) (*out)->type = container->type;
-        return Flow::kGo;
-      }
-      if (key->is_number()) key = specialise(key);
-      if (!index_of(key, size, &index)) return stop(BreakReason::k_raises, "index");
-      *out = item_at(container, static_cast<size_t>(index));
+    return t.stop(BreakReason::k_container, "item of this object");
+  }
+  bool is_list = container->kind == ValueKind::kList;
+  int64_t size = static_cast<int64_t>(items->size()), index;
+  if (is_slice) {
+    Py_ssize_t start, end, step;
+    if (PySlice_Unpack(key->object, &start, &end, &step) < 0) return t.raise_pending("slice");
+    Py_ssize_t count = PySlice_AdjustIndices(size, &start, &end, step);
+    if (count == size && step == 1 && t.is_exact_tuple(container)) {
+      *out = container;
       return Flow::kGo;
     }
-    case ValueKind::kObject: {
-      Ref name(PyUnicode_InternFromString("__getitem__"));
-      if (container->is_real() && versions_.count(container->type) == 0) break;
-      Value* method = find_in_class(container->type, name.get());
-      if (method != nullptr && method->kind == ValueKind::kFunction)
-        return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
+    std::vector<Value*> part;
+    for (Py_ssize_t i = 0; i < count; ++i) part.push_back(t.item_at(container, start + i * step));
+    PyTypeObject* type = container->kind == ValueKind::kTuple ? container->type : nullptr;
+    if (type != nullptr && is_heap_type(type)) type = nullptr;  // a slice of a namedtuple is a tuple
+    *out = is_list ? t.list_of(std::move(part)) : t.tuple_of(std::move(part), type);
+    return Flow::kGo;
+  }
+  if (key->is_number()) key = t.specialise(key);
+  if (!index_of(key, size, &index))
+    return no_index(t, key, is_list ? "list index out of range" : "tuple index out of range");
+  *out = t.item_at(container, static_cast<size_t>(index));
+  return Flow::kGo;
+}
+
+// A method of the object's class, written in Python; null: none that can be followed.
+static Value* own_method(Tracer& t, Value* object, PyObject* name) {
+  Value* method = nullptr;
+  if (object->kind == ValueKind::kTuple || t.find_special(object, name, &method) != Tracer::Special::kPython)
+    return nullptr;
+  return method->kind == ValueKind::kFunction ? method : nullptr;
+}
+
+Flow Tracer::get_item(Value* container, Value* key, Value** out) {
+  if (Value* method = own_method(*this, container, interned.getitem))
+    return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
+  if (key->kind == ValueKind::kObject && container->kind != ValueKind::kDict && container->kind != ValueKind::kTensor)
+    if (Value* index = as_index(key)) key = index;
+  switch (container->kind) {
+    case ValueKind::kTensor: return tensor_get_item(container, key, out);
+    case ValueKind::kDict: return dict_item(container, key, out);
+    case ValueKind::kTuple:
+    case ValueKind::kList:
+    case ValueKind::kConstant: return item_of_sequence(*this, container, key, out);
+    case ValueKind::kObject:
+      if (is_pure_object(container)) return pure_item(container, key, out);
       break;
-    }
     default: break;
   }
   return stop(BreakReason::k_container, "item of this object");
 }
 
 Flow Tracer::set_item(Value* container, Value* key, Value* value) {
+  if (Value* method = own_method(*this, container, interned.setitem))
+    return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
+  if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
+    if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kTensor: return tensor_set_item(container, key, value);
-    case ValueKind::kDict: {
-      PyObject* object;
-      if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
-      if (container->iterated > 0 && dict_get(container, object) == nullptr)
-        return stop(BreakReason::k_container, "a new key while the dict is iterated");
-      changing(container);
-      if (container->is_real()) {
-        ValueId held = object_of(value), key_id = object_of(constant(object));
-        ExitId exit = exit_here(ExitKind::kRaise);
-        Step& step = record(StepKind::k_dict_set);
-        step.a = container->id;
-        step.b = key_id;
-        step.c = held;
-        step.on_fail = exit;
-        mutate(container);
-      }
-      dict_put(container, object, value);
-      return Flow::kGo;
-    }
+    case ValueKind::kDict: return dict_set_item(container, key, value);
     case ValueKind::kList: {
+      if (key->kind == ValueKind::kSlice || (key->is_constant() && PySlice_Check(key->object)))
+        return set_slice(*this, container, key, value);
       std::vector<Value*>* items;
       int64_t index;
-      if (!list_items(container, &items)) break;
       if (key->is_number()) key = specialise(key);
-      if (!key->is_constant() || !PyLong_Check(key->object)) break;
-      if (!index_of(key, static_cast<int64_t>(items->size()), &index)) return stop(BreakReason::k_raises, "index");
+      if (!key->is_constant() || !list_items(container, &items)) break;
+      if (!index_of(key, static_cast<int64_t>(items->size()), &index))
+        return no_index(*this, key, "list assignment index out of range");
       changing(container);
       if (container->is_real()) {
         ValueId held = object_of(value);
@@ -334,54 +296,116 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
       container->items[index] = value;
       return Flow::kGo;
     }
-    case ValueKind::kObject: {
-      Ref name(PyUnicode_InternFromString("__setitem__"));
-      if (container->is_real() && versions_.count(container->type) == 0) break;
-      Value* method = find_in_class(container->type, name.get());
-      if (method != nullptr && method->kind == ValueKind::kFunction)
-        return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
-      break;
-    }
     default: break;
   }
   return stop(BreakReason::k_container, "item assignment");
 }
 
 Flow Tracer::delete_item(Value* container, Value* key) {
-  std::vector<Value*>* items;
-  if (container->kind == ValueKind::kDict) {
-    PyObject* object;
-    if (!key_of(key, &object) || !modelled_dict(container, object)) return stop(BreakReason::k_container, "dict key");
-    if (dict_get(container, object) == nullptr) return stop(BreakReason::k_raises, "KeyError");
-    if (container->iterated > 0) return stop(BreakReason::k_container, "a key less while the dict is iterated");
-    changing(container);
-    if (container->is_real()) {
-      ValueId key_id = object_of(constant(object));
-      ExitId exit = exit_here(ExitKind::kRaise);
-      Step& step = record(StepKind::k_dict_delete);
-      step.a = container->id;
-      step.b = key_id;
-      step.on_fail = exit;
-      mutate(container);
+  if (Value* method = own_method(*this, container, interned.delitem))
+    return inline_call(method, {container, key}, nullptr, ReturnRule::kDiscard);
+  if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
+    if (Value* index = as_index(key)) key = index;
+  switch (container->kind) {
+    case ValueKind::kDict: return dict_delete_item(container, key);
+    case ValueKind::kList: {
+      if (key->kind == ValueKind::kSlice || (key->is_constant() && PySlice_Check(key->object)))
+        return delete_slice(*this, container, key);
+      std::vector<Value*>* items;
+      int64_t index;
+      if (key->is_number()) key = specialise(key);
+      if (!key->is_constant() || !list_items(container, &items)) break;
+      if (!index_of(key, static_cast<int64_t>(items->size()), &index))
+        return no_index(*this, key, "list assignment index out of range");
+      std::vector<Value*> arguments{key};
+      Value* ignored = nullptr;
+      return list_method(*this, container, "pop", arguments, &ignored);
     }
-    auto* entry = find_entry(container, object);
-    if (container->complete)
-      container->entries.erase(container->entries.begin() + (entry - container->entries.data()));
-    else
-      entry->second = nullptr;
-    return Flow::kGo;
-  }
-  if (container->kind == ValueKind::kList && list_items(container, &items)) {
-    int64_t index;
-    if (key->is_number()) key = specialise(key);
-    if (!key->is_constant() || !PyLong_Check(key->object)) return stop(BreakReason::k_container, "item deletion");
-    if (!index_of(key, static_cast<int64_t>(items->size()), &index)) return stop(BreakReason::k_raises, "index");
-    Ref pop(PyUnicode_InternFromString("pop"));
-    std::vector<Value*> arguments{key};
-    Value* ignored = nullptr;
-    return container_method(container, pop.get(), arguments, nullptr, &ignored);
+    default: break;
   }
   return stop(BreakReason::k_container, "item deletion");
+}
+
+// ---- Identity, equality, membership ---------------------------------------------------------------------------------
+
+// Atoms other than singletons: two equal ones may be one object or two.
+static bool known_by_value(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
+         type == &PyComplex_Type || type == &PyTuple_Type || type == &PyFrozenSet_Type || type == &PyRange_Type ||
+         type == &PySlice_Type;
+}
+
+// Whether both are one object, in every call that the guards let pass.
+Flow Tracer::same_object(Value* left, Value* right, bool* answer) {
+  *answer = left == right;
+  if (!*answer && is_pure_object(left) && is_pure_object(right) && left->type == right->type)
+    return stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
+  auto is_truth = [](Value* value) {
+    return value->kind == ValueKind::kBool || (value->is_constant() && PyBool_Check(value->object));
+  };
+  if (is_truth(left) && is_truth(right)) {  // there are two of them
+    left = specialise(left);
+    right = specialise(right);
+  }
+  if (left->is_number() || right->is_number()) {
+    bool other_is_number_like = left->is_number() && right->is_number();
+    Value* constant = left->is_constant() ? left : right;
+    if (other_is_number_like || (constant->is_constant() && known_by_value(constant->object)))
+      return stop_for_identity(BreakReason::k_instruction, "identity of numbers", {left, right});
+    *answer = false;
+  } else if (left->is_constant() && right->is_constant()) {
+    // Guards say what such objects are worth, not which ones they are.
+    bool alike = known_by_value(left->object) && Py_TYPE(left->object) == Py_TYPE(right->object);
+    if (alike && (*answer || PyObject_RichCompareBool(left->object, right->object, Py_EQ) != 0))
+      return stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
+    *answer = left->object == right->object;
+  } else if (left->is_constant() || right->is_constant()) {
+    PyObject* constant = left->is_constant() ? left->object : right->object;
+    Value* other = left->is_constant() ? right : left;
+    if (known_by_value(constant) && other->object != nullptr && Py_TYPE(other->object) == Py_TYPE(constant))
+      return stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
+  }
+  if (!*answer && left->is_real() && right->is_real() && left->source >= 0 && right->source >= 0 &&
+      left->kind == right->kind) {
+    Guard& check = guard(GuardKind::k_distinct, left->source);
+    check.a = left->id;
+    check.b = right->id;
+  } else if (!*answer && left->is_real() && right->is_real() && (left->source < 0) != (right->source < 0)) {
+    // One was made here: it is new, unless a call that answers its argument made it.
+    if (left->kind == ValueKind::kObject || left->kind == ValueKind::kTensor) {
+      if (left->kind == right->kind && (left->node < 0 && right->node < 0))
+        return stop(BreakReason::k_instruction, "identity of objects made by calls");
+    }
+  }
+  return Flow::kGo;
+}
+
+// As containers compare: identity first, then ==.
+Flow Tracer::same_item(Value* left, Value* right, bool* same) {
+  left = force(left);
+  right = force(right);
+  auto may_be_nan = [](Value* v) { return v->kind == ValueKind::kFloat || (v->is_constant() && is_nan(v->object)); };
+  *same = left == right;
+  if (*same && !may_be_nan(left)) return Flow::kGo;
+  if (may_be_nan(left) && may_be_nan(right)) {
+    bool left_is = !rule_out_nan(left), right_is = !rule_out_nan(right);
+    if ((left_is && right_is) || (left_is && !left->is_constant()) || (right_is && !right->is_constant()))
+      return stop_for_identity(BreakReason::k_container, "comparing NaN in a container", {left, right});
+  }
+  if (left->kind == ValueKind::kTensor && right->kind == ValueKind::kTensor)
+    return stop(BreakReason::k_container, "comparing tensors in a container");
+  if (python_class(left) != nullptr || python_class(right) != nullptr) {
+    if (Flow flow = same_object(left, right, same); flow != Flow::kGo || *same) return flow;
+  }
+  Value* equal = nullptr;
+  bool known;
+  if (Flow flow = compare(Py_EQ, left, right, &equal); flow != Flow::kGo) return flow;
+  equal = force(equal);
+  if (equal->kind == ValueKind::kTensor || !truth(equal, &known, same))
+    return ended_ ? Flow::kEnd : stop(BreakReason::k_container, "comparing items");
+  if (!known) specialise(equal);
+  return Flow::kGo;
 }
 
 Flow Tracer::contains(Value* container, Value* item, Value** out) {
@@ -390,218 +414,199 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     *out = constant(truth_of ? Py_True : Py_False);
     return Flow::kGo;
   };
-  if (fold(container, &a) && fold(item, &b)) {
+  if (fold(container, &a) && fold(item, &b) && !is_nan(b)) {
     int found = PySequence_Contains(a, b);
-    if (found < 0) return stop(BreakReason::k_raises, "in");
+    if (found < 0) return raise_pending("in");
     return answer(found != 0);
   }
-  if (container->kind == ValueKind::kDict) {
-    if (!key_of(item, &b) || !modelled_dict(container, b)) return stop(BreakReason::k_container, "in");
-    return answer(dict_get(container, b) != nullptr);
+  bool in_text =
+      is_pure_object(container) ||
+      (container->is_constant() && (PyUnicode_CheckExact(container->object) || PyBytes_CheckExact(container->object)));
+  if (in_text && is_atomic(item)) return pure_contains(container, item, out);
+  if (container->kind == ValueKind::kDict || is_view(container)) {
+    bool found = false;
+    if (Flow flow = dict_contains(container, item, &found); flow != Flow::kGo) return flow;
+    return answer(found);
+  }
+  if (is_set(container)) {
+    bool found = false;
+    if (Flow flow = set_contains(*this, container, item, &found); flow != Flow::kGo) return flow;
+    return answer(found);
   }
   std::vector<Value*>* items;
-  if ((container->kind == ValueKind::kTuple || container->kind == ValueKind::kList) && list_items(container, &items)) {
-    if (!rule_out_nan(item)) return stop_for_identity(BreakReason::k_container, "in, with NaN", {item});
+  if (list_items(container, &items)) {
     for (size_t i = 0; i < container->items.size(); ++i) {
-      Value* each = item_at(container, i);
-      if (each == item && !item->is_number()) return answer(true);
-      if (each->kind == ValueKind::kTensor || item->kind == ValueKind::kTensor)
-        return stop(BreakReason::k_container, "in, with tensors");
-      Value* equal = nullptr;
-      bool known, truth_of;
-      if (Flow flow = compare(Py_EQ, each, item, &equal); flow != Flow::kGo) return flow;
-      if (!truth(equal, &known, &truth_of)) return stop(BreakReason::k_container, "in");
-      if (!known) equal = specialise(equal);
-      if (truth_of) return answer(true);
+      bool same = false;
+      if (Flow flow = same_item(item_at(container, i), item, &same); flow != Flow::kGo) return flow;
+      if (same) return answer(true);
     }
     return answer(false);
   }
-  if (container->kind == ValueKind::kObject && (container->is_virtual() || versions_.count(container->type) != 0)) {
-    Ref name(PyUnicode_InternFromString("__contains__"));
-    Value* method = find_in_class(container->type, name.get());
-    if (method != nullptr && method->kind == ValueKind::kFunction) {
-      Value* result = nullptr;
-      bool known, truth_of;
-      if (Flow flow = call_now(method, {container, item}, &result); flow != Flow::kGo) return flow;
-      if (truth(result, &known, &truth_of) && known) return answer(truth_of);
+  if (Value* method = own_method(*this, container, interned.contains)) {
+    Value* result = nullptr;
+    bool known, truth_of;
+    if (Flow flow = call_now(method, {container, item}, &result); flow != Flow::kGo) return flow;
+    if (truth(result, &known, &truth_of) && known) return answer(truth_of);
+    return stop(BreakReason::k_container, "in");
+  }
+  return contains_by_walk(container, item, out);
+}
+
+// ---- Operators ------------------------------------------------------------------------------------------------------
+
+static bool is_tuple(Value* v) {
+  return v->kind == ValueKind::kTuple ||
+         (v->is_constant() && PyTuple_Check(v->object) &&
+          (PyTuple_CheckExact(v->object) || strcmp(Py_TYPE(v->object)->tp_name, "kintsugi.Size") == 0));
+}
+
+// Types whose == knows only its own kind; two of different families are unequal without a look inside.
+enum class Family { kUnknown, kNone, kNumber, kText, kBytes, kTuple, kList, kDict, kSet };
+static Family family_of(Value* v) {
+  switch (v->kind) {
+    case ValueKind::kInt:
+    case ValueKind::kFloat:
+    case ValueKind::kBool: return Family::kNumber;
+    case ValueKind::kTuple: return Family::kTuple;
+    case ValueKind::kList: return Family::kList;
+    case ValueKind::kDict: return Family::kDict;
+    case ValueKind::kSet: return Family::kSet;
+    case ValueKind::kConstant: {
+      PyTypeObject* type = Py_TYPE(v->object);
+      if (v->object == Py_None) return Family::kNone;
+      if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyComplex_Type)
+        return Family::kNumber;
+      if (type == &PyUnicode_Type) return Family::kText;
+      if (type == &PyBytes_Type) return Family::kBytes;
+      if (type == &PyFrozenSet_Type) return Family::kSet;
+      return is_tuple(v) ? Family::kTuple : Family::kUnknown;
+    }
+    default: return is_set_like(v) ? Family::kSet : Family::kUnknown;
+  }
+}
+
+static Flow compare_sequences(Tracer& t, int operation, Value* left, Value* right, Value** out) {
+  bool equality = operation == Py_EQ || operation == Py_NE;
+  std::vector<Value*>*x, *y;
+  auto answer = [&](bool truth) {
+    *out = t.constant(truth ? Py_True : Py_False);
+    return Flow::kGo;
+  };
+  if (!t.list_items(left, &x) || !t.list_items(right, &y)) return t.stop(BreakReason::k_container, "comparison");
+  if (equality && x->size() != y->size()) return answer(operation == Py_NE);
+  for (size_t i = 0; i < std::min(x->size(), y->size()); ++i) {
+    Value *p = t.item_at(left, i), *q = t.item_at(right, i);
+    bool same = false;
+    if (Flow flow = t.same_item(p, q, &same); flow != Flow::kGo) return flow;
+    if (same) continue;
+    if (equality) return answer(operation == Py_NE);
+    return t.compare(operation, p, q, out);  // the first items that differ decide
+  }
+  if (equality) return answer(operation == Py_EQ);
+  return t.compare(operation, t.int_constant(static_cast<int64_t>(x->size())),
+                   t.int_constant(static_cast<int64_t>(y->size())), out);
+}
+
+Flow Tracer::container_compare(int operation, Value* left, Value* right, Value** out, bool* handled) {
+  bool equality = operation == Py_EQ || operation == Py_NE;
+  Family a = family_of(left), b = family_of(right);
+  *handled = true;
+  if (equality && a != b && a != Family::kUnknown && b != Family::kUnknown) {
+    *out = constant(operation == Py_NE ? Py_True : Py_False);
+    return Flow::kGo;
+  }
+  if (a == b && (a == Family::kList || a == Family::kTuple)) {
+    if (compare_depth_ > 50) return stop(BreakReason::k_container, "comparing containers within containers");
+    ++compare_depth_;
+    Flow flow = compare_sequences(*this, operation, left, right, out);
+    --compare_depth_;
+    return flow;
+  }
+  if (equality && a == Family::kDict && b == Family::kDict) {
+    if (compare_depth_ > 50) return stop(BreakReason::k_container, "comparing containers within containers");
+    bool equal = false;
+    ++compare_depth_;
+    Flow flow = dict_equal(*this, left, right, &equal);
+    --compare_depth_;
+    *out = constant(equal == (operation == Py_EQ) ? Py_True : Py_False);
+    return flow;
+  }
+  if (a == Family::kSet && b == Family::kSet) return set_compare(*this, operation, left, right, out);
+  *handled = false;
+  return Flow::kGo;
+}
+
+Flow Tracer::container_binary(int operation, Value* left, Value* right, Value** out, bool* handled) {
+  bool in_place = operation >= NB_INPLACE_ADD;
+  int plain = in_place ? operation - NB_INPLACE_ADD : operation;
+  auto is_list = [](Value* v) { return v->kind == ValueKind::kList; };
+  auto is_int = [](Value* v) {
+    return v->kind == ValueKind::kInt || v->kind == ValueKind::kBool ||
+           (v->is_constant() && (PyLong_CheckExact(v->object) || PyBool_Check(v->object)));
+  };
+  *handled = true;
+  if (plain == NB_ADD && in_place && is_list(left)) {
+    std::vector<Value*> arguments{right};
+    Value* ignored = nullptr;
+    *out = left;
+    return list_method(*this, left, "extend", arguments, &ignored);
+  }
+  if (plain == NB_ADD && ((is_list(left) && is_list(right)) || (is_tuple(left) && is_tuple(right)))) {
+    std::vector<Value*> items, *known;
+    if (is_exact_tuple(left) && is_exact_tuple(right) && (length(left) == 0 || length(right) == 0)) {
+      *out = length(left) == 0 ? right : left;
+      return Flow::kGo;
+    }
+    for (Value* each : {left, right}) {
+      if (!list_items(each, &known)) return stop(BreakReason::k_container, "concatenation");
+      for (size_t i = 0; i < known->size(); ++i) items.push_back(item_at(each, i));
+    }
+    *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
+    return Flow::kGo;
+  }
+  if (plain == NB_MULTIPLY) {
+    if ((is_list(left) || is_tuple(left)) && is_int(right)) return repeat(*this, left, right, in_place, out);
+    if ((is_list(right) || is_tuple(right)) && is_int(left)) return repeat(*this, right, left, false, out);
+  }
+  if (plain == NB_OR && left->kind == ValueKind::kDict) {
+    if (in_place) {
+      *out = left;
+      return dict_update(*this, left, right);
+    }
+    if (right->kind == ValueKind::kDict) {
+      *out = copy_of_dict(*this, left);
+      if (*out == nullptr) return stop(BreakReason::k_container, "union of dicts");
+      return dict_update(*this, *out, right);
     }
   }
-  return stop(BreakReason::k_container, "in");
+  if ((plain == NB_OR || plain == NB_AND || plain == NB_XOR || plain == NB_SUBTRACT) && is_set_like(left) &&
+      is_set_like(right))
+    return set_binary(*this, operation, left, right, out);
+  *handled = false;
+  return Flow::kGo;
 }
 
 // ---- Methods --------------------------------------------------------------------------------------------------------
-
-static Flow list_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out) {
-  size_t given = arguments.size();
-  bool real = self->is_real();
-  auto effect = [&](StepKind kind, ValueId object, int64_t imm) {
-    ExitId exit = t.exit_here(ExitKind::kRaise);
-    Step& step = t.record(kind);
-    step.a = self->id;
-    step.b = object;
-    step.imm = imm;
-    step.on_fail = exit;
-    t.mutate(self);
-  };
-  std::vector<Value*>* items;
-  *out = t.none();
-  if (name == "append" && given == 1) {
-    t.changing(self);
-    if (real) effect(StepKind::k_list_append, t.object_of(arguments[0]), 0);
-    self->items.push_back(arguments[0]);
-    if (real && self->source >= 0 && self->complete) self->origins.push_back(-1);
-    return Flow::kGo;
-  }
-  if (name == "extend" && given == 1) {
-    std::vector<Value*> more;
-    if (t.force(arguments[0]) == self || !t.drain(arguments[0], &more))
-      return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "extend");
-    t.changing(self);
-    for (Value* item : more) {
-      if (real) effect(StepKind::k_list_append, t.object_of(item), 0);
-      self->items.push_back(item);
-      if (real && self->source >= 0 && self->complete) self->origins.push_back(-1);
-    }
-    return Flow::kGo;
-  }
-  if (!t.list_items(self, &items)) return t.stop(BreakReason::k_container, name);
-  int64_t size = static_cast<int64_t>(items->size()), index = size - 1;
-  if (name == "pop" && given <= 1) {
-    if (given == 1 && !index_of(t.force(arguments[0]), size, &index)) return t.stop(BreakReason::k_raises, "pop");
-    if (size == 0) return t.stop(BreakReason::k_raises, "pop from an empty list");
-    t.changing(self);
-    *out = t.item_at(self, index);
-    if (real) {
-      effect(StepKind::k_list_delete, kNoValue, index);
-      if (self->source >= 0) self->origins.erase(self->origins.begin() + index);
-    }
-    self->items.erase(self->items.begin() + index);
-    return Flow::kGo;
-  }
-  if (name == "insert" && given == 2) {
-    Value* place = t.force(arguments[0]);
-    if (!place->is_constant() || !PyLong_Check(place->object)) return t.stop(BreakReason::k_container, name);
-    index = PyLong_AsLongLong(place->object);
-    if (PyErr_Occurred()) return t.stop(BreakReason::k_container, name);
-    if (index < 0) index = std::max<int64_t>(0, index + size);
-    index = std::min(index, size);
-    t.changing(self);
-    if (real) {
-      effect(StepKind::k_list_insert, t.object_of(arguments[1]), index);
-      if (self->source >= 0) self->origins.insert(self->origins.begin() + index, -1);
-    }
-    self->items.insert(self->items.begin() + index, arguments[1]);
-    return Flow::kGo;
-  }
-  if (name == "clear" && given == 0) {
-    t.changing(self);
-    if (real) effect(StepKind::k_list_clear, kNoValue, 0);
-    self->items.clear();
-    self->origins.clear();
-    return Flow::kGo;
-  }
-  if (name == "copy" && given == 0) {
-    std::vector<Value*> copy;
-    for (int64_t i = 0; i < size; ++i) copy.push_back(t.item_at(self, i));
-    *out = t.list_of(std::move(copy));
-    return Flow::kGo;
-  }
-  if (name == "reverse" && given == 0 && !real) {
-    t.changing(self);
-    std::reverse(items->begin(), items->end());
-    return Flow::kGo;
-  }
-  if (name == "index" && given == 1) {
-    for (int64_t i = 0; i < size; ++i) {
-      Value* one = t.tuple_of({t.item_at(self, i)});
-      Value* found = nullptr;
-      if (Flow flow = t.contains(one, t.force(arguments[0]), &found); flow != Flow::kGo) return flow;
-      if (found->object != Py_True) continue;
-      *out = t.int_constant(i);
-      return Flow::kGo;
-    }
-    return t.stop(BreakReason::k_raises, "index");
-  }
-  return t.stop(BreakReason::k_container, name);
-}
-
-static Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out) {
-  size_t given = arguments.size();
-  PyObject* key = nullptr;
-  auto view = [&](IteratorKind kind) {
-    *out = t.make(ValueKind::kIterator);
-    (*out)->iterator = kind;
-    (*out)->items = {self};
-    (*out)->complete = false;
-    return Flow::kGo;
-  };
-  if (given == 0) {
-    if (name == "keys") return view(IteratorKind::kDictKeys);
-    if (name == "values") return view(IteratorKind::kDictValues);
-    if (name == "items") return view(IteratorKind::kDictItems);
-    if (name == "copy" && t.dict_complete(self)) {
-      *out = t.make(ValueKind::kDict);
-      for (size_t i = 0; i < self->entries.size(); ++i)
-        t.dict_put(*out, self->entries[i].first, t.dict_get(self, self->entries[i].first));
-      return Flow::kGo;
-    }
-  }
-  bool keyed = given >= 1 && t.key_of(t.force(arguments[0]), &key) && modelled_dict(self, key);
-  if (name == "get" && keyed && given <= 2) {
-    Value* found = t.dict_get(self, key);
-    *out = found != nullptr ? found : given == 2 ? arguments[1] : t.none();
-    return Flow::kGo;
-  }
-  if (name == "setdefault" && keyed && given <= 2) {
-    *out = t.dict_get(self, key);
-    if (*out != nullptr) return Flow::kGo;
-    *out = given == 2 ? arguments[1] : t.none();
-    return t.set_item(self, t.force(arguments[0]), *out);
-  }
-  if (name == "pop" && keyed && given <= 2) {
-    *out = t.dict_get(self, key);
-    if (*out == nullptr) {
-      if (given == 1) return t.stop(BreakReason::k_raises, "KeyError");
-      *out = arguments[1];
-      return Flow::kGo;
-    }
-    return t.delete_item(self, t.force(arguments[0]));
-  }
-  if (name == "update" && given == 1) {
-    Value* other = t.force(arguments[0]);
-    if (other->kind == ValueKind::kDict && other != self && t.dict_complete(other)) {
-      for (size_t i = 0; i < other->entries.size(); ++i) {
-        PyObject* each = other->entries[i].first;
-        Value* value = t.dict_get(other, each);
-        if (value == nullptr) continue;
-        if (Flow flow = t.set_item(self, t.constant(each), value); flow != Flow::kGo) return flow;
-      }
-      *out = t.none();
-      return Flow::kGo;
-    }
-  }
-  return t.stop(BreakReason::k_container, "dict." + name);
-}
 
 Flow Tracer::container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names,
                               Value** out) {
   std::string text = PyUnicode_AsUTF8(name);
   self = force(self);
   for (Value*& argument : arguments) argument = force(argument);
-  if (names != nullptr) {
-    if (self->kind != ValueKind::kDict || text != "update")
-      return stop(BreakReason::k_container, text + " with keywords");
-    size_t positional = arguments.size() - PyTuple_GET_SIZE(names);
-    Value* more = make(ValueKind::kDict);
-    for (size_t k = positional; k < arguments.size(); ++k)
-      dict_put(more, PyTuple_GET_ITEM(names, k - positional), arguments[k]);
-    arguments.resize(positional);
-    if (positional > 0)
-      if (Flow flow = dict_method(*this, self, text, arguments, out); flow != Flow::kGo) return flow;
-    arguments = {more};
+  if (self->kind == ValueKind::kDict) return dict_method(*this, self, text, arguments, names, out);
+  if (self->kind == ValueKind::kList && text == "sort" && names != nullptr) {
+    if (static_cast<size_t>(PyTuple_GET_SIZE(names)) != arguments.size() ||
+        !place_keywords(&arguments, names, {"key", "reverse"}))
+      return stop(BreakReason::k_raises, "arguments of sort");
+    Value* reverse = arguments[1] == nullptr ? int_constant(0) : specialise(arguments[1]);
+    if (!reverse->is_constant() || !PyLong_Check(reverse->object)) return stop(BreakReason::k_raises, "sort");
+    *out = none();
+    return sort_list(*this, self, arguments[0], PyObject_IsTrue(reverse->object) != 0);
   }
+  if (names != nullptr && PyTuple_GET_SIZE(names) > 0) return stop(BreakReason::k_raises, text + " with keywords");
   if (self->kind == ValueKind::kList) return list_method(*this, self, text, arguments, out);
-  if (self->kind == ValueKind::kDict) return dict_method(*this, self, text, arguments, out);
+  if (is_tuple(self)) return tuple_method(*this, self, text, arguments, out);
+  if (is_set(self)) return set_method(*this, self, text, arguments, out);
   return stop(BreakReason::k_container, text);
 }
 

@@ -112,6 +112,8 @@ class Fuser {
       if (frame.function >= 0) recipe_values(frame.function, out);
       for (auto& [slot, recipe] : frame.slots) recipe_values(recipe, out);
     }
+    if (exit.handled >= 0) recipe_values(exit.handled, out);
+    for (const RaisedState& raised : exit.raised) recipe_values(raised.exception, out);
   }
   std::vector<ValueId> step_values(const Step& step) {
     std::vector<ValueId> out;
@@ -578,6 +580,8 @@ class Fuser {
       case StepKind::k_attribute_delete:
       case StepKind::k_global_set:
       case StepKind::k_cell_set:
+      case StepKind::k_push_handled:
+      case StepKind::k_set_handled:
       case StepKind::k_run_call: return true;
       default: return false;
     }
@@ -592,6 +596,8 @@ class Fuser {
         case GuardKind::k_field:
         case GuardKind::k_tuple_item:
         case GuardKind::k_list_item:
+        case GuardKind::k_deque_item:
+        case GuardKind::k_next_item:
         case GuardKind::k_dict_value:
         case GuardKind::k_instance_value:
         case GuardKind::k_bound: loaded.insert(guard.dst); break;
@@ -603,7 +609,8 @@ class Fuser {
       for (ValueId value : values)
         if (loaded.count(value) != 0) used.insert(value);
     };
-    for (auto step = first; step != plan_.steps.end(); ++step) use(step_values(*step));
+    for (auto step = first; step != plan_.steps.end(); ++step)
+      if (step->kind != StepKind::k_check) use(step_values(*step));  // a check reads a word
     std::vector<ValueId> last;
     if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &last);
     use(last);
@@ -621,11 +628,14 @@ class Fuser {
       case StepKind::k_group:
       case StepKind::k_run_op:
       case StepKind::k_run_call:
+      case StepKind::k_pure_call:
       case StepKind::k_tensor_view:
       case StepKind::k_box_int:
       case StepKind::k_box_float:
       case StepKind::k_box_bool:
       case StepKind::k_build:
+      case StepKind::k_push_handled:
+      case StepKind::k_load_handled:
       case StepKind::k_list_next: return true;
       default: return false;
     }

@@ -1,76 +1,134 @@
-// Iterators in the trace: where they stand in what they walk over, and what comes next. Real ones are not followed,
-// except a range's, which is advanced as a step.
+// Iterators in the trace: where they stand in what they walk over, and what comes next. Those of itertools are in
+// itertools.cpp. Real ones are not followed, except a range's, which is advanced as a step.
 #include <algorithm>
 
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
+#include "jit/names.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
 
-Value* Tracer::iterate(Value* value) {
-  std::vector<Value*>* items;
-  if (value->kind == ValueKind::kIterator) {
-    bool is_view = !value->complete &&
-                   (value->iterator == IteratorKind::kDictKeys || value->iterator == IteratorKind::kDictValues ||
-                    value->iterator == IteratorKind::kDictItems);
-    if (!is_view) return value->iterator == IteratorKind::kUnknown ? nullptr : value;
-    Value* iterator = make(ValueKind::kIterator);
-    iterator->iterator = value->iterator;
-    iterator->items = value->items;
-    ++value->items[0]->iterated;
-    return dict_complete(value->items[0]) ? iterator : nullptr;
-  }
+bool Tracer::is_instance(Value* value) {
+  return value->kind == ValueKind::kObject && (value->is_virtual() || versions_.count(value->type) != 0);
+}
+
+Value* Tracer::python_method(Value* object, PyObject* name) {
+  if (!is_instance(object)) return nullptr;
+  Value* method = find_in_class(object->type, name);
+  return method != nullptr && method->kind == ValueKind::kFunction ? method : nullptr;
+}
+
+bool Tracer::is_iterator(Value* value) {
+  if (value->kind == ValueKind::kIterator) return !is_view(value);
+  if (value->kind == ValueKind::kGenerator) return true;
+  if (value->kind != ValueKind::kObject) return false;
+  bool is_static = !PyType_HasFeature(value->type, Py_TPFLAGS_HEAPTYPE);
+  return (is_static || is_instance(value)) && value->type->tp_iternext != nullptr &&
+         value->type->tp_iternext != &_PyObject_NextNotImplemented;
+}
+
+Value* Tracer::make_iterator(IteratorKind kind, std::vector<Value*> items) {
   Value* iterator = make(ValueKind::kIterator);
+  iterator->iterator = kind;
+  iterator->items = std::move(items);
+  const TraceFrame& maker = call_now_depth_ > 0 ? frames_[static_cast<size_t>(call_now_frames_) - 1] : frame();
+  iterator->made_in = reinterpret_cast<PyObject*>(maker.bytecode->code);
+  iterator->made_at = maker.at;
+  return iterator;
+}
+
+// ---- Sequences -----------------------------------------------------------------------------------------------------
+
+static bool is_text(Value* value) {
+  return value->is_constant() && (PyUnicode_CheckExact(value->object) || PyBytes_CheckExact(value->object));
+}
+
+int64_t Tracer::sequence_length(Value* sequence) {
+  if (is_text(sequence)) return PySequence_Size(sequence->object);
+  std::vector<Value*>* items;
+  return list_items(sequence, &items) ? static_cast<int64_t>(items->size()) : -1;
+}
+
+Value* Tracer::sequence_item(Value* sequence, int64_t index) {
+  if (is_text(sequence)) return constant_owned(PySequence_GetItem(sequence->object, index));
+  return item_at(sequence, static_cast<size_t>(index));
+}
+
+// ---- iter() --------------------------------------------------------------------------------------------------------
+
+Value* Tracer::iterate(Value* value) {
+  value = force(value);
+  if (value->kind == ValueKind::kGenerator) return value->is_real() ? nullptr : value;
+  if (value->kind == ValueKind::kIterator) {
+    if (!is_view(value)) return value->iterator == IteratorKind::kUnknown ? nullptr : value;
+    if (!dict_complete(value->items[0])) return nullptr;
+    ++value->items[0]->iterated;
+    return make_iterator(value->iterator, value->items);
+  }
   if (value->kind == ValueKind::kDict) {
     if (!dict_complete(value)) return nullptr;
-    iterator->iterator = IteratorKind::kDictKeys;
-    iterator->items = {value};
     ++value->iterated;
-    return iterator;
+    return make_iterator(IteratorKind::kDictKeys, {value});
   }
   if (value->is_constant() && PyRange_Check(value->object)) {
-    iterator->iterator = IteratorKind::kRange;
     int64_t parts[3];
-    const char* const names[] = {"start", "stop", "step"};
+    PyObject* const names[] = {interned.start, interned.stop, interned.step};
     for (int i = 0; i < 3; ++i) {
-      Ref part(PyObject_GetAttrString(value->object, names[i]));
+      Ref part(PyObject_GetAttr(value->object, names[i]));
       parts[i] = part ? PyLong_AsLongLong(part.get()) : -1;
       constexpr int64_t kFar = INT64_MAX / 4;  // sums and differences of these stay within 64 bits
       if (PyErr_Occurred() || parts[i] > kFar || parts[i] < -kFar) return PyErr_Clear(), nullptr;
     }
+    Value* iterator = make_iterator(IteratorKind::kRange, {});
     iterator->index = parts[0];
     iterator->stop = parts[1];
     iterator->step = parts[2];
     return iterator;
   }
-  if (value->kind == ValueKind::kRange) {
-    iterator->iterator = IteratorKind::kRange;
-    iterator->items = value->items;
-    return iterator;
-  }
+  if (value->kind == ValueKind::kRange) return make_iterator(IteratorKind::kRange, value->items);
   if (value->kind == ValueKind::kTensor) {
     std::vector<Value*> parts;
     if (tensor_iterate(value, &parts) != Flow::kGo) return nullptr;
     value = tuple_of(std::move(parts));
   }
-  if (value->is_constant() && PyUnicode_CheckExact(value->object) && PyUnicode_GET_LENGTH(value->object) <= 256) {
-    Ref characters(PySequence_Tuple(value->object));
-    if (!characters) return PyErr_Clear(), nullptr;
-    value = constant(characters.get());
+  if (value->kind == ValueKind::kObject) {
+    if (!is_instance(value)) return nullptr;
+    if (Value* method = python_method(value, interned.iter)) {
+      Value* iterator = nullptr;
+      if (call_now(method, {value}, &iterator) != Flow::kGo || !is_iterator(iterator)) return nullptr;
+      return iterator;
+    }
+    if (_PyType_Lookup(value->type, interned.iter) != nullptr || value->type->tp_iter != nullptr) return nullptr;
+    return python_method(value, interned.getitem) != nullptr ? make_iterator(IteratorKind::kItems, {value}) : nullptr;
   }
-  if (!list_items(value, &items)) return nullptr;
-  iterator->iterator = IteratorKind::kSequence;
-  iterator->items = {value};
-  return iterator;
+  if (is_set(value)) {
+    std::vector<Value*> elements;
+    if (!set_elements(*this, value, &elements)) return nullptr;
+    ++value->iterated;
+    return make_iterator(IteratorKind::kSet, {value});
+  }
+  if (sequence_length(value) < 0) return nullptr;
+  return make_iterator(IteratorKind::kSequence, {value});
 }
 
+Flow Tracer::get_iter(Value* value, Value** out) {
+  value = force(value);
+  if (Value* method = python_method(value, interned.iter))
+    return inline_call(method, {value}, nullptr, ReturnRule::kIterator);
+  *out = iterate(value);
+  if (*out != nullptr) return Flow::kGo;
+  return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "iter() of an object that is not modelled");
+}
+
+// ---- next() --------------------------------------------------------------------------------------------------------
+
 int64_t Tracer::remaining(Value* iterator) {
-  if (iterator->kind != ValueKind::kIterator) return -1;
-  std::vector<Value*>* items;
+  if (iterator->kind != ValueKind::kIterator || iterator->is_real()) return -1;
   switch (iterator->iterator) {
-    case IteratorKind::kSequence:
-      if (!list_items(iterator->items[0], &items)) return -1;
-      return std::max<int64_t>(0, static_cast<int64_t>(items->size()) - iterator->index);
+    case IteratorKind::kSequence: {
+      int64_t size = sequence_length(iterator->items[0]);
+      return size < 0 ? -1 : std::max<int64_t>(0, size - iterator->index);
+    }
     case IteratorKind::kReversed: return iterator->index + 1;
     case IteratorKind::kRange: {
       if (!iterator->items.empty()) return -1;
@@ -90,6 +148,7 @@ int64_t Tracer::remaining(Value* iterator) {
       }
       return least == INT64_MAX ? 0 : least;
     }
+    case IteratorKind::kSet:
     case IteratorKind::kDictKeys:
     case IteratorKind::kDictValues:
     case IteratorKind::kDictItems: {
@@ -100,45 +159,173 @@ int64_t Tracer::remaining(Value* iterator) {
   }
 }
 
-bool Tracer::can_follow(Value* iterator) { return remaining(iterator) >= 0; }
+Tracer::Next Tracer::truth_now(Value* value) {
+  bool known, answer;
+  value = force(value);
+  if (value->kind == ValueKind::kTensor) {
+    stop(BreakReason::k_data_branch, "a tensor's truth");
+    return Next::kUnknown;
+  }
+  if (!truth(value, &known, &answer) || (!known && !value->is_number())) return Next::kUnknown;
+  if (!known)
+    specialise(value->kind == ValueKind::kFloat
+                   ? word_compare(Compare::kNotEqual, value, constant_owned(PyFloat_FromDouble(0)))
+                   : word_compare(Compare::kNotEqual, value, int_constant(0)));
+  return answer ? Next::kItem : Next::kEnd;
+}
+
+Flow Tracer::stop_iteration(const char* what) { return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, what); }
+
+// One item of each part in order, as zip and map take them; the first that has none ends it.
+Tracer::Next Tracer::next_of_parts(Value* iterator, size_t first, std::vector<Value*>* items) {
+  for (size_t i = first; i < iterator->items.size(); ++i) {
+    Value* item = nullptr;
+    if (Next result = next(iterator->items[i], &item); result != Next::kItem) return result;
+    items->push_back(item);
+  }
+  return Next::kItem;
+}
+
+// ---- Real ones -----------------------------------------------------------------------------------------------------
+//
+// Guards at the entry look at what they give next; a step moves them on. That holds until an effect is recorded.
+
+bool Tracer::is_real_walk(const Value* iterator) {
+  return iterator->kind == ValueKind::kIterator && iterator->is_real() &&
+         (iterator->iterator == IteratorKind::kRealRange || iterator->iterator == IteratorKind::kRealSequence ||
+          iterator->iterator == IteratorKind::kRealEnumerate || iterator->iterator == IteratorKind::kRealZip);
+}
+
+Tracer::Next Tracer::peek_real(Value* iterator, Value** out) {
+  if (!is_real_walk(iterator) || call_now_depth_ > 0) return Next::kUnknown;
+  if (acted_ && iterator->iterator != IteratorKind::kRealRange) return Next::kUnknown;
+  std::string text = source_text(iterator);
+  switch (iterator->iterator) {
+    case IteratorKind::kRealRange: {
+      const long* fields =
+          reinterpret_cast<const long*>(reinterpret_cast<const char*>(iterator->object) + sizeof(PyObject));
+      long index = fields[0] + iterator->index;  // index, start, step, length: Objects/rangeobject.c of 3.11
+      if (index >= fields[3]) return Next::kUnknown;
+      *out = make(ValueKind::kInt);
+      (*out)->int_hint = fields[1] + index * fields[2];
+      break;
+    }
+    case IteratorKind::kRealSequence: {
+      PyObject* item = item_of_sequence_iterator(iterator->object, iterator->index);
+      std::string name = text + " next " + std::to_string(iterator->index);
+      Guard& guard = this->guard(item != nullptr ? GuardKind::k_next_item : GuardKind::k_next_none, source(name));
+      guard.a = iterator->id;
+      guard.imm = iterator->index;
+      if (item == nullptr) return Next::kUnknown;
+      ValueId id = guard.dst = new_value();
+      *out = wrap(item, id, name);
+      break;
+    }
+    case IteratorKind::kRealEnumerate: {
+      auto* real = reinterpret_cast<EnumerateIterator*>(iterator->object);
+      if (real->count > INT64_MAX / 2) return Next::kUnknown;
+      if (iterator->items.empty())
+        iterator->items = {load_field(iterator, offsetof(EnumerateIterator, iterator), real->iterator, text + " of")};
+      Value *item = nullptr, *count = make(ValueKind::kInt);
+      if (Next result = peek_real(force(iterator->items[0]), &item); result != Next::kItem) return result;
+      count->int_hint = real->count + iterator->index;
+      *out = tuple_of({count, item});
+      break;
+    }
+    default: {
+      auto* real = reinterpret_cast<ZipIterator*>(iterator->object);
+      if (iterator->items.empty()) {
+        Value* parts = load_field(iterator, offsetof(ZipIterator, iterators), real->iterators, text + " of");
+        for (int64_t i = 0; i < length(parts); ++i) iterator->items.push_back(item_at(parts, static_cast<size_t>(i)));
+      }
+      std::vector<Value*> items(iterator->items.size());
+      for (size_t i = 0; i < items.size(); ++i)
+        if (Next result = peek_real(force(iterator->items[i]), &items[i]); result != Next::kItem) return result;
+      if (items.empty()) return Next::kUnknown;
+      *out = tuple_of(std::move(items));
+    }
+  }
+  ++iterator->index;
+  return Next::kItem;
+}
+
+// item: what peek_real answered.
+void Tracer::advance_real(Value* iterator, Value* item, ExitId exit) {
+  StepKind kind = StepKind::k_range_next;
+  ValueId dst = kNoValue;
+  switch (iterator->iterator) {
+    case IteratorKind::kRealRange: dst = item->id = new_value(); break;
+    case IteratorKind::kRealSequence:
+      kind = StepKind::k_list_next;
+      dst = new_value();
+      break;
+    case IteratorKind::kRealEnumerate:
+      advance_real(force(iterator->items[0]), item->items[1], exit);
+      kind = StepKind::k_count_next;
+      dst = item->items[0]->id = new_value();
+      break;
+    default:
+      for (size_t i = 0; i < iterator->items.size(); ++i) advance_real(force(iterator->items[i]), item->items[i], exit);
+      return;
+  }
+  Step& step = record(kind);
+  step.a = iterator->id;
+  step.on_fail = exit;
+  step.dst = dst;
+}
+
+// ---- One after the other -------------------------------------------------------------------------------------------
 
 Tracer::Next Tracer::next(Value* iterator, Value** out) {
-  if (iterator->kind != ValueKind::kIterator) return Next::kUnknown;
-  if (iterator->iterator == IteratorKind::kRealRange) {
-    const long* fields =
-        reinterpret_cast<const long*>(reinterpret_cast<const char*>(iterator->object) + sizeof(PyObject));
-    long index = fields[0] + iterator->index;  // index, start, step, length: Objects/rangeobject.c of 3.11
-    if (index >= fields[3]) return Next::kUnknown;
-    ExitId exit = exit_here(ExitKind::kStep);
-    Step& step = record(StepKind::k_range_next);
-    Value* value = make(ValueKind::kInt);
-    value->int_hint = fields[1] + index * fields[2];
-    step.a = iterator->id;
-    step.on_fail = exit;
-    step.dst = value->id = new_value();
-    ++iterator->index;
-    *out = value;
+  iterator = force(iterator);
+  if (iterator->kind == ValueKind::kObject) {
+    Value* method = python_method(iterator, interned.next);
+    if (method == nullptr || call_now(method, {iterator}, out) != Flow::kGo) return Next::kUnknown;
     return Next::kItem;
   }
-  if (!can_follow(iterator)) return Next::kUnknown;
-  changing(iterator);
+  if (iterator->kind == ValueKind::kGenerator) return next_of_generator(iterator, out);
+  if (iterator->kind != ValueKind::kIterator || is_view(iterator)) return Next::kUnknown;
+  if (is_real_walk(iterator)) {
+    if (Next result = peek_real(iterator, out); result != Next::kItem) return result;
+    advance_real(iterator, *out, exit_here(ExitKind::kStep));
+    return Next::kItem;
+  }
   if (iterator->is_real()) return Next::kUnknown;
+  changing(iterator);
   switch (iterator->iterator) {
-    case IteratorKind::kSequence:
-      if (remaining(iterator) == 0) {
-        iterator->items[0] = tuple_of({});  // an exhausted iterator stays so, whatever is appended
+    case IteratorKind::kSequence: {
+      int64_t left = remaining(iterator);
+      if (left < 0) return Next::kUnknown;
+      if (left == 0) {  // an exhausted iterator stays so, whatever is appended
+        Value* sequence = iterator->items[0];
+        iterator->items[0] = sequence->kind == ValueKind::kList ? list_of({})
+                             : sequence->is_constant() ? constant_owned(PySequence_GetSlice(sequence->object, 0, 0))
+                                                       : tuple_of({});
         iterator->index = 0;
         return Next::kEnd;
       }
-      *out = item_at(iterator->items[0], static_cast<size_t>(iterator->index++));
+      *out = sequence_item(iterator->items[0], iterator->index++);
       return Next::kItem;
-    case IteratorKind::kReversed:
-      if (iterator->index < 0) return Next::kEnd;
-      if (iterator->index >= length(iterator->items[0])) return Next::kUnknown;
-      *out = item_at(iterator->items[0], static_cast<size_t>(iterator->index--));
+    }
+    case IteratorKind::kReversed: {
+      if (Value* method = python_method(iterator->items[0], interned.getitem)) {
+        if (iterator->index < 0) return Next::kEnd;
+        Value* place = int_constant(iterator->index);
+        if (call_now(method, {iterator->items[0], place}, out) != Flow::kGo) return Next::kUnknown;
+        --iterator->index;
+        return Next::kItem;
+      }
+      int64_t size = sequence_length(iterator->items[0]);
+      if (size < 0) return Next::kUnknown;
+      if (iterator->index < 0 || iterator->index >= size) {  // the list may have become shorter
+        iterator->index = -1;
+        return Next::kEnd;
+      }
+      *out = sequence_item(iterator->items[0], iterator->index--);
       return Next::kItem;
+    }
     case IteratorKind::kRange:
-      if (remaining(iterator) == 0) return Next::kEnd;
+      if (int64_t left = remaining(iterator); left <= 0) return left < 0 ? Next::kUnknown : Next::kEnd;
       *out = int_constant(iterator->index);
       iterator->index += iterator->step;
       return Next::kItem;
@@ -148,28 +335,46 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       if (result == Next::kItem) *out = tuple_of({int_constant(iterator->index++), item});
       return result;
     }
-    case IteratorKind::kZip:
+    case IteratorKind::kZip: {
+      std::vector<Value*> items;
+      if (iterator->items.empty()) return Next::kEnd;
+      Next result = next_of_parts(iterator, 0, &items);
+      if (result == Next::kEnd && iterator->stop != 0) {  // strict: all must end together
+        if (!items.empty()) return Next::kUnknown;
+        for (size_t i = 1; i < iterator->items.size(); ++i) {
+          Value* item = nullptr;
+          if (next(iterator->items[i], &item) != Next::kEnd) return Next::kUnknown;
+        }
+      }
+      if (result == Next::kItem) *out = tuple_of(std::move(items));
+      return result;
+    }
     case IteratorKind::kMap: {
       std::vector<Value*> items;
-      bool is_map = iterator->iterator == IteratorKind::kMap;
-      if (iterator->items.size() == (is_map ? 1u : 0u)) return Next::kEnd;
-      for (size_t i = is_map ? 1 : 0; i < iterator->items.size(); ++i) {
-        Value* item = nullptr;
-        Next result = next(iterator->items[i], &item);
-        if (result != Next::kItem) return result;
-        items.push_back(item);
-      }
-      if (!is_map) {
-        *out = tuple_of(std::move(items));
+      if (Next result = next_of_parts(iterator, 1, &items); result != Next::kItem) return result;
+      return call_now(iterator->items[0], std::move(items), out) == Flow::kGo ? Next::kItem : Next::kUnknown;
+    }
+    case IteratorKind::kSet: {
+      Value* set = iterator->items[0];
+      std::vector<Value*> elements;
+      if (!set_elements(*this, set, &elements)) return Next::kUnknown;
+      if (iterator->index < static_cast<int64_t>(elements.size())) {
+        *out = elements[static_cast<size_t>(iterator->index++)];
         return Next::kItem;
       }
-      return call_now(iterator->items[0], std::move(items), out) == Flow::kGo ? Next::kItem : Next::kUnknown;
+      --set->iterated;
+      build_set(*this, {}, &iterator->items[0]);  // an exhausted iterator stays so
+      ++iterator->items[0]->iterated;
+      iterator->index = 0;
+      return Next::kEnd;
     }
     case IteratorKind::kDictKeys:
     case IteratorKind::kDictValues:
     case IteratorKind::kDictItems: {
       Value* dict = iterator->items[0];
-      if (remaining(iterator) == 0) {
+      int64_t left = remaining(iterator);
+      if (left < 0) return Next::kUnknown;
+      if (left == 0) {
         --dict->iterated;
         iterator->items[0] = make(ValueKind::kDict);  // an exhausted iterator stays so
         ++iterator->items[0]->iterated;
@@ -178,23 +383,71 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       }
       PyObject* key = dict->entries[iterator->index++].first;
       if (iterator->iterator == IteratorKind::kDictKeys) {
-        *out = constant(key);
+        *out = key_value(key);
         return Next::kItem;
       }
       Value* value = dict_get(dict, key);
-      *out = iterator->iterator == IteratorKind::kDictValues ? value : tuple_of({constant(key), value});
+      *out = iterator->iterator == IteratorKind::kDictValues ? value : tuple_of({key_value(key), value});
       return Next::kItem;
     }
-    default: return Next::kUnknown;
+    case IteratorKind::kItems: {
+      Value* method = iterator->items[0] == nullptr ? nullptr : python_method(iterator->items[0], interned.getitem);
+      if (method == nullptr) return Next::kUnknown;
+      if (call_now(method, {iterator->items[0], int_constant(iterator->index)}, out) != Flow::kGo)
+        return Next::kUnknown;
+      ++iterator->index;
+      return Next::kItem;
+    }
+    case IteratorKind::kSentinel: {
+      if (iterator->stop != 0) return Next::kEnd;
+      Value* same = nullptr;
+      if (call_now(iterator->items[0], {}, out) != Flow::kGo) return Next::kUnknown;
+      Value* sentinel = force(iterator->items[1]);
+      if (*out != sentinel || (*out)->is_number() || (*out)->kind == ValueKind::kTensor) {
+        if (!rule_out_nan(sentinel)) return Next::kUnknown;
+        if ((*out)->kind == ValueKind::kTensor || sentinel->kind == ValueKind::kTensor) return Next::kUnknown;
+        if (compare(Py_EQ, sentinel, *out, &same) != Flow::kGo || same == nullptr) return Next::kUnknown;
+        Next equal = truth_now(same);
+        if (equal == Next::kUnknown) return equal;
+        if (equal == Next::kEnd) return Next::kItem;
+      }
+      iterator->stop = 1;
+      return Next::kEnd;
+    }
+    default: return next_of_itertools(iterator, out);
   }
 }
 
-bool Tracer::drain(Value* iterable, std::vector<Value*>* items) {
+// `in` without __contains__: each item compared in turn, an iterator left after the one that was found.
+Flow Tracer::contains_by_walk(Value* container, Value* item, Value** out) {
+  if (container->kind == ValueKind::kObject &&
+      (!is_instance(container) ||
+       (container->type->tp_as_sequence != nullptr && container->type->tp_as_sequence->sq_contains != nullptr)))
+    return stop(BreakReason::k_container, "in");
+  if (container->kind != ValueKind::kObject && container->kind != ValueKind::kIterator &&
+      container->kind != ValueKind::kGenerator)
+    return stop(BreakReason::k_container, "in");
+  Value* iterator = iterate(container);
+  if (iterator == nullptr) return stop_iteration("in");
+  for (int64_t i = 0; i <= kLongestDrain; ++i) {
+    Value *each = nullptr, *found = nullptr;
+    Next result = next(iterator, &each);
+    if (result == Next::kUnknown) break;
+    *out = constant(Py_False);
+    if (result == Next::kEnd) return Flow::kGo;
+    if (Flow flow = contains(tuple_of({each}), item, &found); flow != Flow::kGo) return flow;
+    if (found->object != Py_True) continue;
+    *out = found;
+    return Flow::kGo;
+  }
+  return stop_iteration("in");
+}
+
+bool Tracer::drain(Value* iterable, std::vector<Value*>* items, Asks asks) {
   iterable = force(iterable);
   Value* iterator = iterate(iterable);
-  if (iterator == nullptr || iterator->is_real()) return false;
-  int64_t left = remaining(iterator);
-  if (left < 0 || left > kLongestDrain) return false;
+  if (iterator == nullptr || remaining(iterator) > kLongestDrain) return false;
+  if (asks == Asks::kHint && !ask_length(iterable, /*hint=*/true)) return false;
   for (int64_t i = 0; i <= kLongestDrain; ++i) {
     Value* item = nullptr;
     switch (next(iterator, &item)) {

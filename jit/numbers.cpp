@@ -88,6 +88,13 @@ static bool compare_hints(Compare how, int64_t a, int64_t b) {
   return compare_hints(how, static_cast<double>(order), 0.0);
 }
 
+void Tracer::check_word(Value* number, int64_t expected, ExitId on_fail) {
+  Step& step = record(StepKind::k_check);
+  step.a = number->id;
+  step.imm = expected;
+  step.on_fail = on_fail;
+}
+
 Value* Tracer::word_compare(Compare how, Value* left, Value* right) {
   left = word(left);
   right = word(right);
@@ -169,6 +176,7 @@ Flow Tracer::stop_for_identity(BreakReason reason, std::string context, std::ini
 
 bool Tracer::rule_out_nan(Value* number) {
   if (number->is_constant()) return !is_nan(number->object);
+  if (number->kind == ValueKind::kObject) return number->type != &PyComplex_Type;
   if (number->kind != ValueKind::kFloat) return true;
   if (std::isnan(number->float_hint)) return false;
   specialise(word_compare(Compare::kEqual, number, number));
@@ -179,6 +187,29 @@ static double python_floor_divide(double a, double b) {
   Ref left(PyFloat_FromDouble(a)), right(PyFloat_FromDouble(b));
   Ref result(PyNumber_FloorDivide(left.get(), right.get()));
   return result ? PyFloat_AsDouble(result.get()) : (PyErr_Clear(), 0.0);
+}
+
+static PyObject* evaluate(int operation, PyObject* left, PyObject* right);
+
+// The text is that of the same division of today's numbers.
+static Flow division_by_zero(Tracer& t, int operation, Value* left, Value* right) {
+  auto hint = [](Value* number) {
+    return number->is_constant()               ? Py_NewRef(number->object)
+           : number->kind == ValueKind::kFloat ? PyFloat_FromDouble(number->float_hint)
+                                               : PyLong_FromLongLong(number->int_hint);
+  };
+  Ref a(hint(left)), b(hint(right));
+  Ref result(a && b ? evaluate(operation, a.get(), b.get()) : nullptr);
+  if (result) return t.stop(BreakReason::k_raises, "division by zero");
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (!right->is_constant()) {
+    Value* zero = right->kind == ValueKind::kFloat ? t.constant_owned(PyFloat_FromDouble(0)) : t.int_constant(0);
+    ExitId exit = t.exit_here(ExitKind::kStep);
+    t.check_word(t.word_compare(Compare::kEqual, right, zero), 1, exit);
+  }
+  PyErr_Restore(type, value, traceback);
+  return t.raise_pending("division by zero");
 }
 
 static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Value** out) {
@@ -208,19 +239,20 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
       case NB_SUBTRACT: finish(StepKind::k_float_sub, a, b, ValueKind::kFloat, false, 0)->float_hint = x - y; break;
       case NB_MULTIPLY: finish(StepKind::k_float_mul, a, b, ValueKind::kFloat, false, 0)->float_hint = x * y; break;
       case NB_TRUE_DIVIDE:
-        if (y == 0) return t.stop(BreakReason::k_raises, "division by zero");
+        if (y == 0) return division_by_zero(t, operation, left, right);
         finish(StepKind::k_float_div, a, b, ValueKind::kFloat, true, 0)->float_hint = x / y;
         break;
       case NB_FLOOR_DIVIDE:
-        if (y == 0) return t.stop(BreakReason::k_raises, "division by zero");
+        if (y == 0) return division_by_zero(t, operation, left, right);
         math(FloatFunction::kFloorDivide)->float_hint = python_floor_divide(x, y);
         break;
       case NB_REMAINDER:
-        if (y == 0) return t.stop(BreakReason::k_raises, "division by zero");
+        if (y == 0) return division_by_zero(t, operation, left, right);
         math(FloatFunction::kRemainder)->float_hint = x - y * std::floor(x / y);
         break;
       case NB_POWER:
-        if (x < 0 || (x == 0 && y < 0)) return t.stop(BreakReason::k_instruction, "a power that may be complex");
+        if (x == 0 && y < 0) return t.stop(BreakReason::k_raises, "a power of zero");
+        if (x < 0) return t.pure_operator(operation, left, right, out);  // may be complex
         math(FloatFunction::kPow)->float_hint = std::pow(x, y);
         break;
       default: return t.stop(BreakReason::k_raises, "operator on floats");
@@ -232,20 +264,21 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
   int64_t x = a->int_hint, y = b->int_hint, r = 0;
   switch (operation) {
     case NB_ADD:
-      if (__builtin_add_overflow(x, y, &r)) return t.stop(BreakReason::k_instruction, "an int beyond 64 bits");
+      if (__builtin_add_overflow(x, y, &r)) return t.pure_operator(operation, left, right, out);
       finish(StepKind::k_int_add, a, b, ValueKind::kInt, true, 0)->int_hint = r;
       break;
     case NB_SUBTRACT:
-      if (__builtin_sub_overflow(x, y, &r)) return t.stop(BreakReason::k_instruction, "an int beyond 64 bits");
+      if (__builtin_sub_overflow(x, y, &r)) return t.pure_operator(operation, left, right, out);
       finish(StepKind::k_int_sub, a, b, ValueKind::kInt, true, 0)->int_hint = r;
       break;
     case NB_MULTIPLY:
-      if (__builtin_mul_overflow(x, y, &r)) return t.stop(BreakReason::k_instruction, "an int beyond 64 bits");
+      if (__builtin_mul_overflow(x, y, &r)) return t.pure_operator(operation, left, right, out);
       finish(StepKind::k_int_mul, a, b, ValueKind::kInt, true, 0)->int_hint = r;
       break;
     case NB_FLOOR_DIVIDE:
     case NB_REMAINDER: {
-      if (y == 0 || (x == INT64_MIN && y == -1)) return t.stop(BreakReason::k_raises, "integer division");
+      if (y == 0) return division_by_zero(t, operation, left, right);
+      if (x == INT64_MIN && y == -1) return t.pure_operator(operation, left, right, out);
       int64_t q = x / y, m = x % y;
       if (m != 0 && (m < 0) != (y < 0)) --q, m += y;
       bool divide = operation == NB_FLOOR_DIVIDE;
@@ -268,7 +301,7 @@ static Flow word_binary(Tracer& t, int operation, Value* left, Value* right, Val
                                                                             : (x ^ y);
       break;
     }
-    default: return t.stop(BreakReason::k_instruction, "an operator on dynamic ints");
+    default: return t.pure_operator(operation, left, right, out);
   }
   return Flow::kGo;
 }
@@ -311,103 +344,46 @@ static PyObject* evaluate(int operation, PyObject* left, PyObject* right) {
   }
 }
 
-static const char* const kOperatorNames[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-                                             "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
-
-// Classes written in Python: the left operand's method, then the reflected one.
-static Flow object_binary(Tracer& t, int operation, Value* left, Value* right, Value** out) {
-  bool in_place = operation >= NB_INPLACE_ADD;
-  std::string name = kOperatorNames[in_place ? operation - NB_INPLACE_ADD : operation];
-  auto try_method = [&](Value* self, Value* other, const std::string& method_name, bool* found) {
-    if (self->kind != ValueKind::kObject || t.versions_.count(self->type) == 0) return Flow::kBreak;
-    Ref text(PyUnicode_InternFromString(method_name.c_str()));
-    Value* method = t.find_in_class(self->type, text.get());
-    if (method == nullptr) return Flow::kGo;
-    *found = true;
-    if (method->kind != ValueKind::kFunction) return Flow::kBreak;
-    Flow flow = t.call_now(method, {self, other}, out);
-    if (flow == Flow::kGo && (*out)->is_constant() && (*out)->object == Py_NotImplemented) return Flow::kBreak;
-    return flow;
-  };
-  bool found = false;
-  bool left_is_object = left->kind == ValueKind::kObject;
-  if (left_is_object && right->kind == ValueKind::kObject && left->type != right->type)
-    return t.stop(BreakReason::k_instruction, "an operator between two classes");
-  Flow flow = Flow::kGo;
-  if (left_is_object) {  // a number or tensor on the right has no say before it
-    if (in_place) flow = try_method(left, right, "__i" + name + "__", &found);
-    if (flow == Flow::kGo && !found) flow = try_method(left, right, "__" + name + "__", &found);
-  } else if (right->kind == ValueKind::kObject &&
-             (left->is_constant() || left->is_number() || left->kind == ValueKind::kTensor)) {
-    PyObject* object;  // none of these knows a class written in Python
-    if (left->is_constant() && !t.fold(left, &object))
-      flow = Flow::kBreak;
-    else
-      flow = try_method(right, left, "__r" + name + "__", &found);
-  }
-  if (flow == Flow::kBreak || !found) return t.stop(BreakReason::k_instruction, "an operator of these objects");
-  return flow;
+static bool type_is_text(Value* value) {
+  return value->is_constant() ? PyUnicode_CheckExact(value->object)
+                              : value->kind == ValueKind::kObject && value->type == &PyUnicode_Type;
 }
 
 Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
+  bool frames_welcome = std::exchange(frames_welcome_, false);
+  int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
+  auto plainly = [&](Value* value) {
+    Value* atom = plain_atom(value, {interned.binary[plain], interned.reflected[plain]});
+    return atom != nullptr ? atom : value;
+  };
+  left = plainly(left);
+  right = plainly(right);
   auto of_python_class = [&](Value* value) {  // and no number: tensors know those
-    return value->kind == ValueKind::kObject && versions_.count(value->type) != 0 &&
-           !PyType_IsSubtype(value->type, &PyFloat_Type) && !PyType_IsSubtype(value->type, &PyLong_Type);
+    return value->kind == ValueKind::kObject && python_class(value) != nullptr && is_plain_class(value->type);
   };
   if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) {
-    if (of_python_class(left) || of_python_class(right)) return object_binary(*this, operation, left, right, out);
+    if (of_python_class(left) || of_python_class(right))
+      return object_binary(operation, left, right, frames_welcome, out);
     return tensor_binary(operation, left, right, out);
   }
   PyObject *a, *b;
   if (fold(left, &a) && fold(right, &b)) {
     if (!folds_small(operation, a, b)) return stop(BreakReason::k_instruction, "a large constant");
     Ref result(evaluate(operation, a, b));
-    if (!result) return stop(BreakReason::k_raises, "operator");
+    if (!result) return raise_pending("operator");
     *out = constant(result.get());
     return Flow::kGo;
   }
   if (is_numeric(left) && is_numeric(right)) return word_binary(*this, operation, left, right, out);
-  int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
-  bool in_place = operation >= NB_INPLACE_ADD;
-  auto copy_items = [&](Value* sequence, std::vector<Value*>* into) {
-    std::vector<Value*>* items;
-    if (!list_items(sequence, &items)) return false;
-    for (size_t i = 0; i < items->size(); ++i) into->push_back(item_at(sequence, i));
-    return true;
-  };
-  auto is_list = [](Value* v) { return v->kind == ValueKind::kList; };
-  auto is_tuple = [](Value* v) {
-    return v->kind == ValueKind::kTuple ||
-           (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
-  };
-  if (plain == NB_ADD && in_place && is_list(left)) {
-    Ref extend(PyUnicode_InternFromString("extend"));
-    std::vector<Value*> arguments{right};
-    Value* ignored = nullptr;
-    Flow flow = container_method(left, extend.get(), arguments, nullptr, &ignored);
-    *out = left;
+  if (is_atomic(left) && is_atomic(right)) return pure_operator(operation, left, right, out);
+  if (operation % NB_INPLACE_ADD == NB_REMAINDER && type_is_text(left))
+    return pure_operator(operation, left, right, out);
+  bool of_containers = false;
+  if (Flow flow = container_binary(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
     return flow;
-  }
-  if (plain == NB_ADD && ((is_list(left) && is_list(right)) || (is_tuple(left) && is_tuple(right)))) {
-    std::vector<Value*> items;
-    if (!copy_items(left, &items) || !copy_items(right, &items)) return stop(BreakReason::k_container, "concatenation");
-    *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
-    return Flow::kGo;
-  }
-  if (plain == NB_MULTIPLY && !in_place && (is_list(left) || is_tuple(left)) && right->is_constant() &&
-      PyLong_Check(right->object)) {
-    std::vector<Value*> once, items;
-    int64_t count = PyLong_AsLongLong(right->object);
-    if (!copy_items(left, &once)) return stop(BreakReason::k_container, "repetition");
-    if (PyErr_Occurred() || count > 4096 / static_cast<int64_t>(once.size() + 1))
-      return stop(BreakReason::k_container, "a long repetition");
-    for (int64_t i = 0; i < count; ++i) items.insert(items.end(), once.begin(), once.end());
-    *out = is_list(left) ? list_of(std::move(items)) : tuple_of(std::move(items));
-    return Flow::kGo;
-  }
-  if (left->kind == ValueKind::kObject || right->kind == ValueKind::kObject)
-    return object_binary(*this, operation, left, right, out);
-  return stop(BreakReason::k_instruction, "an operator of these objects");
+  if (plain == NB_OR)
+    if (Value* classes = union_of(left, right)) return *out = classes, Flow::kGo;
+  return object_binary(operation, left, right, frames_welcome, out);
 }
 
 // == by identity is right for objects whose type does not define it.
@@ -420,9 +396,53 @@ static bool compares_by_identity(Value* value) {
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+// Kinds whose == answers False for every other of them. kUnknown: may run anything.
+enum class Family { kUnknown, kNumber, kText, kBytes, kTuple, kList, kDict, kRange, kSlice, kNone, kSet, kIdentity };
+static Family family_of(Tracer& t, Value* value) {
+  PyTypeObject* type = type_of(value);
+  if (type == nullptr || value->kind == ValueKind::kTensor) return Family::kUnknown;
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyComplex_Type)
+    return Family::kNumber;
+  if (type == &PyUnicode_Type) return Family::kText;
+  if (type == &PyBytes_Type) return Family::kBytes;
+  if (type == &PyTuple_Type || is_size(type)) return Family::kTuple;
+  if (type == &PyList_Type) return Family::kList;
+  if (type == &PyDict_Type) return Family::kDict;
+  if (type == &PyRange_Type) return Family::kRange;
+  if (type == &PySlice_Type) return Family::kSlice;
+  if (type == &PyFrozenSet_Type || type == &PySet_Type) return Family::kSet;
+  if (value->is_constant() && value->object == Py_None) return Family::kNone;
+  if (compares_by_identity(value)) return Family::kIdentity;
+  if (value->kind != ValueKind::kObject || (value->is_real() && t.versions_.count(type) == 0) ||
+      !t.ensure_version(type))
+    return Family::kUnknown;
+  for (int operation : {Py_EQ, Py_NE})
+    if (_PyType_Lookup(type, interned.compare[operation]) !=
+        _PyType_Lookup(&PyBaseObject_Type, interned.compare[operation]))
+      return Family::kUnknown;
+  return Family::kIdentity;
+}
+
+// a.method == b.method
+static Flow compare_methods(Tracer& t, Value* left, Value* right, bool* same) {
+  for (int i = 0; i < 2; ++i) {
+    Flow flow = t.same_object(t.force(left->items[i]), t.force(right->items[i]), same);
+    if (flow != Flow::kGo || !*same) return flow;
+  }
+  return Flow::kGo;
+}
+
 Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
-  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor)
-    return tensor_compare(operation, left, right, out);
+  auto plainly = [&](Value* value) {
+    Value* atom = plain_atom(value, {interned.compare[operation], interned.compare[operation ^ 1]});
+    return atom != nullptr ? atom : value;
+  };
+  left = plainly(left);
+  right = plainly(right);
+  if (left->kind == ValueKind::kTensor || right->kind == ValueKind::kTensor) {
+    bool by_object = left->kind == ValueKind::kObject && python_class(left) != nullptr && is_plain_class(left->type);
+    return by_object ? compare_objects(operation, left, right, out) : tensor_compare(operation, left, right, out);
+  }
   PyObject *a, *b;
   bool equality = operation == Py_EQ || operation == Py_NE;
   auto answer = [&](bool truth) {
@@ -431,7 +451,7 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
   };
   if (fold(left, &a) && fold(right, &b)) {
     Ref result(PyObject_RichCompare(a, b, operation));
-    if (!result) return stop(BreakReason::k_raises, "comparison");
+    if (!result) return raise_pending("comparison");
     *out = constant(result.get());
     return Flow::kGo;
   }
@@ -441,52 +461,31 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     *out = word_compare(kBy[operation], left, right);
     return Flow::kGo;
   }
+  if (is_atomic(left) && is_atomic(right)) return pure_compare(operation, left, right, out);
   if (equality && compares_by_identity(left) && compares_by_identity(right)) {
     bool same = left == right || (left->is_constant() && right->is_constant() && left->object == right->object);
     if (!same && left->kind == ValueKind::kFunction && right->kind == ValueKind::kFunction)
-      return stop(BreakReason::k_instruction, "comparing functions");
+      if (Flow flow = same_object(left, right, &same); flow != Flow::kGo) return flow;
     return answer(same == (operation == Py_EQ));
   }
-  auto is_tuple = [](Value* v) {
-    return v->kind == ValueKind::kTuple ||
-           (v->is_constant() && (PyTuple_CheckExact(v->object) || is_size(Py_TYPE(v->object))));
-  };
-  bool sequences =
-      (left->kind == ValueKind::kList && right->kind == ValueKind::kList) || (is_tuple(left) && is_tuple(right));
-  if (sequences) {
-    std::vector<Value*>*x, *y;
-    if (!list_items(left, &x) || !list_items(right, &y)) return stop(BreakReason::k_container, "comparison");
-    if (equality && x->size() != y->size()) return answer(operation == Py_NE);
-    for (size_t i = 0; i < std::min(x->size(), y->size()); ++i) {
-      Value *p = item_at(left, i), *q = item_at(right, i), *same = nullptr;
-      if (!rule_out_nan(p)) return stop_for_identity(BreakReason::k_container, "comparing containers of NaN", {p, q});
-      if (p == q && !p->is_number()) continue;
-      bool known, truth_of;
-      if (p->kind == ValueKind::kTensor || q->kind == ValueKind::kTensor)
-        return stop(BreakReason::k_container, "comparing containers of tensors");
-      if (Flow flow = compare(Py_EQ, p, q, &same); flow != Flow::kGo) return flow;
-      if (!truth(same, &known, &truth_of)) return stop(BreakReason::k_container, "comparison");
-      if (!known) specialise(same);
-      if (truth_of) continue;
-      if (equality) return answer(operation == Py_NE);
-      return compare(operation, p, q, out);  // the first items that differ decide
-    }
-    if (equality) return answer(operation == Py_EQ);
-    return compare(operation, int_constant(static_cast<int64_t>(x->size())),
-                   int_constant(static_cast<int64_t>(y->size())), out);
+  if (equality && left->kind == ValueKind::kMethod && right->kind == ValueKind::kMethod) {
+    bool same = false;
+    if (Flow flow = compare_methods(*this, left, right, &same); flow != Flow::kGo) return flow;
+    return answer(same == (operation == Py_EQ));
   }
-  static const char* const kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  if (left->kind == ValueKind::kObject && versions_.count(left->type) != 0 &&
-      (right->kind != ValueKind::kObject || right->type == left->type)) {
-    Ref name(PyUnicode_InternFromString(kNames[operation]));
-    Value* method = find_in_class(left->type, name.get());
-    if (method != nullptr && method->kind == ValueKind::kFunction) {
-      Flow flow = call_now(method, {left, right}, out);
-      if (flow == Flow::kGo && (*out)->is_constant() && (*out)->object == Py_NotImplemented)
-        return stop(BreakReason::k_instruction, "a comparison that is not implemented");
-      return flow;
-    }
+  bool of_containers = false;
+  if (Flow flow = container_compare(operation, left, right, out, &of_containers); of_containers || flow != Flow::kGo)
+    return flow;
+  if (equality) {
+    Family a_family = family_of(*this, left), b_family = family_of(*this, right);
+    bool known = a_family != Family::kUnknown && b_family != Family::kUnknown;
+    bool warns = Py_BytesWarningFlag != 0 && (a_family == Family::kBytes || b_family == Family::kBytes);
+    if (known && a_family != b_family && !warns) return answer(operation == Py_NE);
+    if (known && a_family == Family::kIdentity && b_family == Family::kIdentity)
+      return identity(left, right, operation == Py_NE, out);
   }
+  if (python_class(left) != nullptr || python_class(right) != nullptr)
+    return compare_objects(operation, left, right, out);
   return stop(BreakReason::k_instruction, "a comparison of these objects");
 }
 
@@ -495,7 +494,8 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
   if (op == Opcode::k_UNARY_NOT) {
     if (operand->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "not of a tensor");
     bool known, answer;
-    if (!truth(operand, &known, &answer)) return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "not");
+    if (!truth(operand, &known, &answer, &operand))
+      return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "not");
     if (known) {
       *out = constant(answer ? Py_False : Py_True);
     } else {
@@ -515,7 +515,7 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
     Ref result(op == Opcode::k_UNARY_NEGATIVE   ? PyNumber_Negative(object)
                : op == Opcode::k_UNARY_POSITIVE ? PyNumber_Positive(object)
                                                 : PyNumber_Invert(object));
-    if (!result) return stop(BreakReason::k_raises, "unary operator");
+    if (!result) return raise_pending("unary operator");
     *out = constant(result.get());
     return Flow::kGo;
   }
@@ -538,14 +538,15 @@ Flow Tracer::unary(int opcode, Value* operand, Value** out) {
       return Flow::kGo;
     }
   }
-  if (operand->kind == ValueKind::kObject && versions_.count(operand->type) != 0) {
-    Ref name(PyUnicode_InternFromString(op == Opcode::k_UNARY_NEGATIVE   ? "__neg__"
-                                        : op == Opcode::k_UNARY_POSITIVE ? "__pos__"
-                                                                         : "__invert__"));
-    Value* method = find_in_class(operand->type, name.get());
-    if (method != nullptr && method->kind == ValueKind::kFunction)
-      return inline_call(method, {operand}, nullptr, ReturnRule::kPush);
-  }
+  if (operand->kind == ValueKind::kInt && op == Opcode::k_UNARY_INVERT)
+    return binary(NB_XOR, operand, int_constant(-1), out);
+  if (is_atomic(operand)) return pure_unary(opcode, operand, out);
+  PyObject* name = op == Opcode::k_UNARY_NEGATIVE   ? interned.neg
+                   : op == Opcode::k_UNARY_POSITIVE ? interned.pos
+                                                    : interned.invert;
+  if (Value* atom = plain_atom(operand, {name})) return unary(opcode, atom, out);
+  Value* method = nullptr;
+  if (find_special(operand, name, &method) == Special::kPython) return call(method, {operand}, nullptr);
   return stop(BreakReason::k_instruction, "a unary operator of this object");
 }
 

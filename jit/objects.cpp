@@ -1,5 +1,5 @@
-// Attributes, classes, instances. Look-up follows CPython's own order; what a class holds is pinned by its version tag,
-// what an instance holds by a guard on that attribute.
+// Attributes: where they are looked up, in CPython's own order. What a class holds is pinned by its version tag, what
+// an instance holds by a guard on that attribute. What looking one up means is in descriptors.cpp.
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -7,29 +7,62 @@
 
 namespace kintsugi {
 
-static std::string text_of(PyObject* name) {
+std::string text_of(PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (text == nullptr) PyErr_Clear();
   return text != nullptr ? text : "?";
 }
 
+PyTypeObject* type_of(const Value* value) {
+  switch (value->kind) {
+    case ValueKind::kConstant: return Py_TYPE(value->object);
+    case ValueKind::kInt: return &PyLong_Type;
+    case ValueKind::kFloat: return &PyFloat_Type;
+    case ValueKind::kBool: return &PyBool_Type;
+    case ValueKind::kTensor: return &TensorType;
+    case ValueKind::kTuple: return value->type != nullptr ? value->type : &PyTuple_Type;
+    case ValueKind::kList: return &PyList_Type;
+    case ValueKind::kDict: return &PyDict_Type;
+    case ValueKind::kSet: return value->type;
+    case ValueKind::kSlice: return &PySlice_Type;
+    case ValueKind::kRange: return &PyRange_Type;
+    case ValueKind::kFunction: return &PyFunction_Type;
+    case ValueKind::kMethod: return value->items[0]->kind == ValueKind::kFunction ? &PyMethod_Type : nullptr;
+    case ValueKind::kSuper: return &PySuper_Type;
+    case ValueKind::kGenerator: return &PyGen_Type;
+    case ValueKind::kUnion: return union_type();
+    case ValueKind::kObject: return value->type;
+    default: return nullptr;
+  }
+}
+
+PyTypeObject* as_class(const Value* value) {
+  bool is = value->is_constant() && PyType_Check(value->object);
+  return is ? reinterpret_cast<PyTypeObject*>(value->object) : nullptr;
+}
+
+bool is_heap_type(PyTypeObject* type) { return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE); }
+
 // Static types do not change; of others the version tag is guarded once.
 bool Tracer::ensure_version(PyTypeObject* type) {
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return true;
+  if (!is_heap_type(type)) return true;
   if (versions_.count(type) != 0) return true;
   uint32_t version = type_version(type);
   if (version == 0) return false;
-  int32_t from = source(std::string("class ") + type->tp_name);
+  ValueId id = bound_id(reinterpret_cast<PyObject*>(type));
   ConstantId constant = constant_id(reinterpret_cast<PyObject*>(type), Hold::kWeak);
-  Guard& load = guard(GuardKind::k_bound, from);
-  load.constant = constant;
-  ValueId id = load.dst = new_value();
-  Guard& check = guard(GuardKind::k_class_version, from);
+  Guard& check = guard(GuardKind::k_class_version, source(std::string("class ") + type->tp_name));
   check.a = id;
   check.constant = constant;
   check.imm = version;
   versions_.emplace(type, 1);
   return true;
+}
+
+// A class written in Python, known with all that it holds; null otherwise.
+PyTypeObject* Tracer::python_class(const Value* value) {
+  PyTypeObject* type = is_pure_object(value) ? nullptr : type_of(value);
+  return type != nullptr && is_heap_type(type) && ensure_version(type) ? type : nullptr;
 }
 
 Value* Tracer::find_in_class(PyTypeObject* type, PyObject* name) {
@@ -39,35 +72,61 @@ Value* Tracer::find_in_class(PyTypeObject* type, PyObject* name) {
   return wrap_bound(attribute, std::string(type->tp_name) + "." + text_of(name));
 }
 
-static bool plain_getattr(PyTypeObject* type) { return type->tp_getattro == PyObject_GenericGetAttr; }
+bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base) {
+  return _PyType_Lookup(type, name) == _PyType_Lookup(base, name);
+}
 
-static Value* overlay(Value* object, PyObject* name, bool* present) {
-  for (auto& [key, value] : object->entries) {
-    if (key != name && PyUnicode_Compare(key, name) != 0) continue;
-    *present = true;
-    return value;
+Flow Tracer::missing(const Value* object, PyObject* name) {
+  PyTypeObject* type = type_of(object);
+  Opcode opcode = frame().bytecode->at(frame().at).opcode;
+  bool plain = object->kind == ValueKind::kObject && type != nullptr && type->tp_getattro == PyObject_GenericGetAttr &&
+               _PyType_Lookup(type, name) == nullptr;
+  if (plain && (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)) {
+    Value* text = constant_owned(PyUnicode_FromFormat("'%.50s' object has no attribute '%U'", type->tp_name, name));
+    if (text != nullptr)
+      return raise_builtin(PyExc_AttributeError, {text},
+                           {{"name", constant(name)}, {"obj", const_cast<Value*>(object)}},
+                           "an attribute that is not there");
   }
-  *present = false;
+  return stop(BreakReason::k_raises, std::string(type != nullptr ? type->tp_name : "an object") + "." + text_of(name));
+}
+
+// ---- What an instance holds -----------------------------------------------------------------------------------------
+
+static std::pair<PyObject*, Value*>* overlay(Value* object, PyObject* name) {
+  for (auto& entry : object->entries)
+    if (entry.first == name || PyUnicode_Compare(entry.first, name) == 0) return &entry;
   return nullptr;
 }
 
-static void set_overlay(Value* object, PyObject* name, Value* value) {
-  for (auto& [key, held] : object->entries) {
-    if (key == name || PyUnicode_Compare(key, name) == 0) {
-      held = value;
-      return;
-    }
+void Tracer::note_attribute(Value* object, PyObject* name, Value* value) {
+  auto* entry = overlay(object, name);
+  if (entry == nullptr) {
+    if (value != nullptr || object->is_real()) object->entries.emplace_back(name, value);
+  } else if (value == nullptr && !object->is_real()) {  // set again it would be the last
+    object->entries.erase(object->entries.begin() + (entry - object->entries.data()));
+  } else {
+    entry->second = value;
   }
-  object->entries.emplace_back(name, value);
 }
 
-// The attribute in the instance itself; null: it has none. Guards what it answers.
-static Value* own_attribute(Tracer& t, Value* object, PyObject* name) {
-  bool present;
-  Value* value = overlay(object, name, &present);
-  if (present || !object->is_real() || object->source < 0) return value;
+static bool has_dict(PyTypeObject* type) {
+  return type->tp_dictoffset != 0 || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT);
+}
+
+// Keys in an instance's dict that are no str: looking a name up may call their __eq__.
+static bool has_odd_names(const Value* object) {
+  if (!object->is_real() || object->source < 0 || inline_values_of(object->object) != nullptr) return false;
+  PyObject* dict = instance_dict_of(object->object);
+  return dict != nullptr && !has_only_str_keys(dict);
+}
+
+Value* Tracer::own_attribute(Value* object, PyObject* name) {
+  if (auto* entry = overlay(object, name)) return entry->second;
+  PyTypeObject* type = type_of(object);
+  if (!object->is_real() || object->source < 0 || !has_dict(type)) return nullptr;
   PyObject* real = object->object;
-  std::string text = t.source_text(object) + "." + text_of(name);
+  std::string text = source_text(object) + "." + text_of(name);
   PyObject* found = nullptr;
   PyObject* dict = nullptr;
   if (PyDictValues* values = inline_values_of(real)) {
@@ -77,128 +136,104 @@ static Value* own_attribute(Tracer& t, Value* object, PyObject* name) {
     ValuePlace place = find_in_dict(dict, name);
     if (place.keys != nullptr) found = value_at(place, values_of(dict));
   }
-  ConstantId constant = t.constant_id(name, Hold::kStrong);
-  Guard& guard = t.guard(found != nullptr ? GuardKind::k_instance_value : GuardKind::k_instance_lacks, t.source(text));
+  ConstantId constant = constant_id(name, Hold::kStrong);
+  Guard& guard =
+      this->guard(found != nullptr ? GuardKind::k_instance_value : GuardKind::k_instance_lacks, source(text));
   guard.a = object->id;
   guard.constant = constant;
-  if (found == nullptr) {
-    set_overlay(object, name, nullptr);
-    return nullptr;
+  Value* value = nullptr;
+  if (found != nullptr) {
+    ValueId id = guard.dst = new_value();
+    value = wrap(found, id, text);
   }
-  ValueId id = guard.dst = t.new_value();
-  value = t.wrap(found, id, text);
-  set_overlay(object, name, value);
+  note_attribute(object, name, value);
   return value;
 }
 
-// An attribute found in a class, as it looks through an instance (self) or through the class (self null).
-static Flow bind_attribute(Tracer& t, PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name,
-                           Value** out) {
-  std::string text = std::string(type->tp_name) + "." + text_of(name);
-  PyTypeObject* kind = Py_TYPE(attribute);
-  if (kind == &PyFunction_Type || kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type ||
-      compiled_target(attribute) != nullptr) {
-    Value* function = t.wrap_bound(attribute, text);
-    if (self == nullptr) {
-      *out = function;
-      return Flow::kGo;
-    }
-    *out = t.make(ValueKind::kMethod);
-    (*out)->items = {function, self};
+// What a slot holds; null: nothing.
+Value* Tracer::slot_attribute(Value* object, PyObject* descriptor, PyObject* name) {
+  if (auto* entry = overlay(object, name)) return entry->second == nullptr ? nullptr : force(entry->second);
+  if (!object->is_real() || object->source < 0) return nullptr;
+  auto offset = static_cast<int>(reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset);
+  PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object->object) + offset);
+  std::string text = source_text(object) + "." + text_of(name);
+  Value* value = nullptr;
+  if (held != nullptr) {
+    value = load_field(object, offset, held, text);
+  } else {
+    Guard& guard = this->guard(GuardKind::k_null_field, source(text));
+    guard.a = object->id;
+    guard.imm = offset;
+  }
+  note_attribute(object, name, value);
+  return value;
+}
+
+// ---- Reading --------------------------------------------------------------------------------------------------------
+
+// A data descriptor for reading: one that can only be set gives way to the instance.
+static bool is_data(PyTypeObject* kind) { return kind->tp_descr_get != nullptr && kind->tp_descr_set != nullptr; }
+
+// As object.__getattribute__: data descriptors of the class, the instance, the rest of the class. *out stays null
+// without a break when it has no such attribute (*absent), or when a frame was pushed.
+Flow Tracer::generic_attribute(Value* object, PyObject* name, Value** out, bool* absent) {
+  PyTypeObject* type = type_of(object);
+  *absent = false;
+  if (has_odd_names(object) || !ensure_version(type)) return stop(BreakReason::k_attribute, type->tp_name);
+  PyObject* in_class = _PyType_Lookup(type, name);
+  bool data = in_class != nullptr && is_data(Py_TYPE(in_class));
+  if (in_class != nullptr && is_heap_type(Py_TYPE(in_class)) && !PyType_Check(in_class))  // whether it stays one
+    wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name));
+  if (data) return bind_descriptor(in_class, type, object, name, out);
+  if (Value* own = own_attribute(object, name)) {
+    *out = force(own);
     return Flow::kGo;
   }
-  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
-    Ref function(PyObject_GetAttrString(attribute, "__func__"));
-    if (!function || Py_TYPE(function.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, text);
-    Value* value = t.wrap_bound(function.get(), text);
-    if (kind == &PyStaticMethod_Type) {
-      *out = value;
-      return Flow::kGo;
-    }
-    *out = t.make(ValueKind::kMethod);
-    (*out)->items = {value, t.constant(reinterpret_cast<PyObject*>(type))};
-    return Flow::kGo;
-  }
-  if (kind->tp_descr_get != nullptr) return t.stop(BreakReason::k_attribute, text);
-  *out = t.wrap_bound(attribute, text);
+  if (in_class != nullptr) return bind_descriptor(in_class, type, object, name, out);
+  *absent = true;
   return Flow::kGo;
 }
 
 static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** out) {
-  PyTypeObject* type = object->type;
+  PyTypeObject* type = type_of(object);
   std::string text = std::string(type->tp_name) + "." + text_of(name);
-  if (!plain_getattr(type) || (object->is_real() && object->source >= 0 && t.versions_.count(type) == 0)) {
-    Ref hook(PyUnicode_InternFromString("__getattr__"));
-    Ref own(PyUnicode_InternFromString("__getattribute__"));
-    bool only_fallback = t.versions_.count(type) != 0 &&
-                         _PyType_Lookup(type, own.get()) == _PyType_Lookup(&PyBaseObject_Type, own.get());
-    if (!only_fallback) return t.stop(BreakReason::k_attribute, text);
-  }
-  if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
-  PyObject* in_class = _PyType_Lookup(type, name);
-  if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) {
-    if (Py_TYPE(in_class) == &PyProperty_Type) {
-      Ref getter(PyObject_GetAttrString(in_class, "fget"));
-      if (!getter || Py_TYPE(getter.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, text);
-      return t.inline_call(t.wrap_bound(getter.get(), text), {object}, nullptr, ReturnRule::kPush);
-    }
-    if (Py_TYPE(in_class) == &PyMemberDescr_Type) {  // a slot
-      PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member;
-      if (member->type != T_OBJECT_EX) return t.stop(BreakReason::k_attribute, text);
-      bool present;
-      Value* value = overlay(object, name, &present);
-      if (!present && object->is_real() && object->source >= 0) {
-        PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object->object) + member->offset);
-        if (held == nullptr) return t.stop(BreakReason::k_raises, text);
-        value =
-            t.load_field(object, static_cast<int>(member->offset), held, t.source_text(object) + "." + text_of(name));
-        set_overlay(object, name, value);
-      }
-      if (value == nullptr) return t.stop(BreakReason::k_raises, text);
-      *out = t.force(value);
-      return Flow::kGo;
-    }
+  bool generic = type->tp_getattro == PyObject_GenericGetAttr;
+  if (!generic && t.python_class(object) == nullptr) return t.stop(BreakReason::k_attribute, text);
+  if (object->is_real() && object->source >= 0 && is_heap_type(type) && t.versions_.count(type) == 0)
     return t.stop(BreakReason::k_attribute, text);
+  Value* fallback = generic ? nullptr : t.find_in_class(type, interned.getattr);
+  t.has_fallback_ = fallback != nullptr;
+  if (!generic && !inherits(type, interned.getattribute, &PyBaseObject_Type)) {
+    Value* own = t.find_in_class(type, interned.getattribute);
+    if (own == nullptr || own->kind != ValueKind::kFunction || fallback != nullptr)
+      return t.stop(BreakReason::k_attribute, text);
+    return t.call_getter(own, {object, t.constant(name)}, name);
   }
-  if (Value* own = own_attribute(t, object, name)) {
-    *out = t.force(own);
-    return Flow::kGo;
-  }
-  if (in_class == nullptr) {
-    if (text_of(name) == "__class__") {
-      *out = t.constant(reinterpret_cast<PyObject*>(type));
-      return Flow::kGo;
-    }
-    Ref hook(PyUnicode_InternFromString("__getattr__"));
-    Value* fallback = t.find_in_class(type, hook.get());
-    if (fallback != nullptr && fallback->kind == ValueKind::kFunction)
-      return t.inline_call(fallback, {object, t.constant(name)}, nullptr, ReturnRule::kPush);
-    return t.stop(BreakReason::k_raises, text);
-  }
-  return bind_attribute(t, in_class, type, object, name, out);
+  bool absent = false;
+  if (Flow flow = t.generic_attribute(object, name, out, &absent); flow != Flow::kGo || !absent) return flow;
+  if (fallback == nullptr) return t.missing(object, name);
+  if (fallback->kind != ValueKind::kFunction) return t.stop(BreakReason::k_attribute, text);
+  t.has_fallback_ = false;
+  return t.call_getter(fallback, {object, t.constant(name)}, name);
 }
 
+// As type.__getattribute__: data descriptors of the metaclass, the class, the rest of the metaclass.
 static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value** out) {
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   PyTypeObject* meta = Py_TYPE(type);
-  if (!t.ensure_version(type)) return t.stop(BreakReason::k_attribute, text);
-  if (meta != &PyType_Type) {  // an Enum or an abstract class: what the class has comes before its class's __getattr__
-    Ref getattribute(PyUnicode_InternFromString("__getattribute__"));
-    if (!t.ensure_version(meta) ||
-        _PyType_Lookup(meta, getattribute.get()) != _PyType_Lookup(&PyType_Type, getattribute.get()))
-      return t.stop(BreakReason::k_attribute, text);
-  }
+  Value* self = t.constant(reinterpret_cast<PyObject*>(type));
+  if (!t.ensure_version(type) || !t.ensure_version(meta)) return t.stop(BreakReason::k_attribute, text);
+  if (!inherits(meta, interned.getattribute, &PyType_Type)) return t.stop(BreakReason::k_attribute, text);
+  t.has_fallback_ = _PyType_Lookup(meta, interned.getattr) != nullptr;
   PyObject* in_meta = _PyType_Lookup(meta, name);
-  if (in_meta != nullptr && Py_TYPE(in_meta)->tp_descr_set != nullptr) {
-    std::string plain = text_of(name);
-    if (plain != "__name__" && plain != "__qualname__" && plain != "__module__")
-      return t.stop(BreakReason::k_attribute, text);
-    *out = t.constant_owned(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text);
-  }
-  PyObject* attribute = _PyType_Lookup(type, name);
-  if (attribute == nullptr) return t.stop(BreakReason::k_attribute, text);
-  return bind_attribute(t, attribute, type, nullptr, name, out);
+  if (in_meta != nullptr && is_data(Py_TYPE(in_meta))) return t.bind_descriptor(in_meta, meta, self, name, out);
+  if (PyObject* attribute = _PyType_Lookup(type, name)) return t.bind_descriptor(attribute, type, nullptr, name, out);
+  if (in_meta != nullptr) return t.bind_descriptor(in_meta, meta, self, name, out);
+  Value* fallback = meta == &PyType_Type ? nullptr : t.find_in_class(meta, interned.getattr);
+  if (fallback == nullptr) return t.missing(self, name);
+  if (fallback->kind != ValueKind::kFunction) return t.stop(BreakReason::k_attribute, text);
+  t.has_fallback_ = false;
+  return t.call_getter(fallback, {self, t.constant(name)}, name);
 }
 
 static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** out) {
@@ -212,51 +247,128 @@ static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** o
   return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text_of(name));
 }
 
+// What a function object holds in its own fields, and in its dict.
+static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value** out) {
+  if (function->wrapped != nullptr) return t.stop(BreakReason::k_attribute, "of a function that wraps another");
+  static const struct {
+    PyObject* Names::*name;
+    size_t offset;
+  } kFields[] = {{&Names::name, offsetof(PyFunctionObject, func_name)},
+                 {&Names::qualname, offsetof(PyFunctionObject, func_qualname)},
+                 {&Names::code, offsetof(PyFunctionObject, func_code)},
+                 {&Names::defaults, offsetof(PyFunctionObject, func_defaults)},
+                 {&Names::kwdefaults, offsetof(PyFunctionObject, func_kwdefaults)},
+                 {&Names::closure, offsetof(PyFunctionObject, func_closure)},
+                 {&Names::globals, offsetof(PyFunctionObject, func_globals)},
+                 {&Names::module, offsetof(PyFunctionObject, func_module)},
+                 {&Names::doc, offsetof(PyFunctionObject, func_doc)}};
+  auto same = [&](PyObject* other) { return name == other || PyUnicode_Compare(name, other) == 0; };
+  if (function->object == nullptr || function->id == kNoValue) {
+    if (same(interned.name) || same(interned.qualname)) {
+      if (function->qualname != nullptr) return t.stop(BreakReason::k_attribute, text_of(name));
+      *out = t.constant(same(interned.name) ? function->code->co_name : function->code->co_qualname);
+      return Flow::kGo;
+    }
+    return t.stop(BreakReason::k_attribute, text_of(name));
+  }
+  auto field = [&](size_t offset, Value** value) {
+    PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(function->object) + offset);
+    std::string text = t.source_text(function) + "." + text_of(name);
+    if (held != nullptr) {
+      *value = t.load_field(function, static_cast<int>(offset), held, text);
+      return;
+    }
+    Guard& guard = t.guard(GuardKind::k_null_field, t.source(text));
+    guard.a = function->id;
+    guard.imm = static_cast<int64_t>(offset);
+    *value = nullptr;
+  };
+  for (const auto& each : kFields) {
+    if (!same(interned.*each.name)) continue;
+    field(each.offset, out);
+    if (*out == nullptr) *out = t.none();
+    return Flow::kGo;
+  }
+  if (_PyType_Lookup(&PyFunction_Type, name) != nullptr) return t.stop(BreakReason::k_attribute, text_of(name));
+  Value* dict = nullptr;
+  field(offsetof(PyFunctionObject, func_dict), &dict);
+  if (dict != nullptr && dict->kind != ValueKind::kDict) return t.stop(BreakReason::k_attribute, text_of(name));
+  *out = dict == nullptr ? nullptr : t.dict_get(dict, name);
+  return *out != nullptr ? Flow::kGo : t.missing(function, name);
+}
+
 static Flow super_attribute(Tracer& t, Value* super, PyObject* name, Value** out) {
   PyTypeObject* after = reinterpret_cast<PyTypeObject*>(super->items[0]->object);
   Value* self = super->items[1];
-  PyTypeObject* type = self->kind == ValueKind::kObject ? self->type : nullptr;
-  if (type == nullptr || !t.ensure_version(type)) return t.stop(BreakReason::k_attribute, "super");
+  bool of_class = as_class(self) != nullptr && PyType_IsSubtype(as_class(self), after);
+  PyTypeObject* type = of_class ? as_class(self) : type_of(self);
+  if (type == nullptr || !t.ensure_version(type) || name == interned.class_ ||
+      PyUnicode_Compare(name, interned.class_) == 0)
+    return t.stop(BreakReason::k_attribute, "super");
   PyObject* mro = type->tp_mro;
   Py_ssize_t i = 0, n = PyTuple_GET_SIZE(mro);
   while (i < n && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(after)) ++i;
   for (++i; i < n; ++i) {
     PyTypeObject* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     PyObject* found = base->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(base->tp_dict, name);
-    if (found == nullptr) continue;
-    if (Py_TYPE(found) == &PyProperty_Type) {
-      Ref getter(PyObject_GetAttrString(found, "fget"));
-      if (!getter || Py_TYPE(getter.get()) != &PyFunction_Type) return t.stop(BreakReason::k_attribute, "super");
-      return t.inline_call(t.wrap_bound(getter.get(), text_of(name)), {self}, nullptr, ReturnRule::kPush);
-    }
-    return bind_attribute(t, found, base, self, name, out);
+    PyErr_Clear();
+    if (found != nullptr) return t.bind_descriptor(found, type, of_class ? nullptr : self, name, out);
   }
-  return t.stop(BreakReason::k_raises, "super has no such attribute");
+  return t.stop(BreakReason::k_attribute, "super has no such attribute");
 }
 
-// The builtin type behind a modelled container or atom.
-static PyTypeObject* builtin_type(Value* value) {
-  switch (value->kind) {
-    case ValueKind::kTuple: return value->type != nullptr ? value->type : &PyTuple_Type;
-    case ValueKind::kList: return &PyList_Type;
-    case ValueKind::kDict: return &PyDict_Type;
-    case ValueKind::kSlice: return &PySlice_Type;
-    case ValueKind::kConstant: return Py_TYPE(value->object);
-    default: return nullptr;
+// (2).real, m.string, slice(3).stop: what an immutable object says of itself.
+static Flow atom_attribute(Tracer& t, Value* object, PyObject* attribute, PyObject* name, Value** out) {
+  std::string text = text_of(name);
+  bool is_word = object->kind == ValueKind::kInt || object->kind == ValueKind::kFloat;
+  if (is_word && (text == "real" || text == "numerator")) return *out = object, Flow::kGo;
+  if (object->kind == ValueKind::kRange) {
+    int index = text == "start" ? 0 : text == "stop" ? 1 : text == "step" ? 2 : -1;
+    return index >= 0 ? (*out = object->items[index], Flow::kGo) : t.stop(BreakReason::k_attribute, text);
   }
+  PyTypeObject* kind = Py_TYPE(attribute);
+  if (kind != &PyGetSetDescr_Type && kind != &PyMemberDescr_Type) return t.stop(BreakReason::k_attribute, text);
+  return t.pure_attribute(object, name, out);
+}
+
+Flow Tracer::attribute_now(Value* object, PyObject* name, Value** out) {
+  return at_once([&](Value** answer) { return get_attribute(object, name, answer); }, out);
 }
 
 Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
+  looked_at_ = object;
+  has_fallback_ = false;
+  Flow flow = find_attribute(object, name, out);
+  looked_at_ = nullptr;
+  return flow;
+}
+
+Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
   switch (object->kind) {
-    case ValueKind::kTensor: return tensor_attribute(object, name, out);
-    case ValueKind::kObject: return object_attribute(*this, object, name, out);
+    case ValueKind::kTensor:
+      if (name == interned.class_) return *out = constant(reinterpret_cast<PyObject*>(&TensorType)), Flow::kGo;
+      return tensor_attribute(object, name, out);
+    case ValueKind::kObject: {
+      bool handled = false;
+      if (is_pure_object(object)) break;
+      Flow flow = exception_attribute(object, name, out, &handled);
+      return handled ? flow : object_attribute(*this, object, name, out);
+    }
     case ValueKind::kSuper: return super_attribute(*this, object, name, out);
+    case ValueKind::kFunction: return function_attribute(*this, object, name, out);
+    case ValueKind::kTuple:
+      if (object->type != nullptr && is_heap_type(object->type)) return object_attribute(*this, object, name, out);
+      break;
     case ValueKind::kMethod: {
       std::string text = text_of(name);
-      if (text == "__self__" || text == "__func__") {
+      if (text == "__self__" || (text == "__func__" && object->items[0]->kind == ValueKind::kFunction)) {
         *out = object->items[text == "__self__" ? 1 : 0];
         return Flow::kGo;
       }
+      // A bound method shows its function's attributes, after its own.
+      if (object->items[0]->kind == ValueKind::kFunction &&
+          (_PyType_Lookup(&PyMethod_Type, name) == nullptr || text == "__doc__"))
+        return function_attribute(*this, object->items[0], name, out);
       break;
     }
     case ValueKind::kSlice: {
@@ -275,19 +387,27 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
       break;
     default: break;
   }
-  PyTypeObject* type = builtin_type(object);
-  if (type == nullptr || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+  PyTypeObject* type = type_of(object);
+  if (type == nullptr || (is_heap_type(type) && !is_pure_object(object)))
     return stop(BreakReason::k_attribute, text_of(name));
   PyObject* attribute = _PyType_Lookup(type, name);
-  if (attribute == nullptr) return stop(BreakReason::k_raises, text_of(name));
-  if (Py_TYPE(attribute) == &PyMethodDescr_Type) {
+  if (attribute == nullptr) return missing(object, name);
+  if (Py_TYPE(attribute) == &PyGetSetDescr_Type && inherits(type, name, &PyBaseObject_Type) &&
+      PyUnicode_Compare(name, interned.class_) == 0) {
+    *out = constant(reinterpret_cast<PyObject*>(type));
+    return Flow::kGo;
+  }
+  if (Py_TYPE(attribute) == &PyMethodDescr_Type || Py_TYPE(attribute) == &PyWrapperDescr_Type) {
     *out = make(ValueKind::kMethod);
     (*out)->items = {constant(attribute), object};
     return Flow::kGo;
   }
+  if (object->kind == ValueKind::kRange || is_atomic(object) ||
+      (object->is_constant() && PySlice_Check(object->object)))
+    return atom_attribute(*this, object, attribute, name, out);
   PyObject* atom;  // (2.5).real, dtype.itemsize: facts of immutable objects
-  bool immutable = fold(object, &atom) ||
-                   (object->is_constant() && plain_getattr(type) && type->tp_dictoffset == 0 && !PyType_IS_GC(type));
+  bool immutable = fold(object, &atom) || (object->is_constant() && type->tp_getattro == PyObject_GenericGetAttr &&
+                                           type->tp_dictoffset == 0 && !PyType_IS_GC(type));
   if (object->is_constant() && immutable) {
     Ref value(PyObject_GetAttr(object->object, name));
     if (value) {
@@ -301,41 +421,64 @@ Flow Tracer::get_attribute(Value* object, PyObject* name, Value** out) {
   return stop(BreakReason::k_attribute, text_of(name));
 }
 
+// Whether it has the attribute, when no code has to run to know. False: code would decide.
 bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
-  if (object->kind == ValueKind::kTensor) {
-    if (_PyType_Lookup(&TensorType, name) == nullptr) return false;
-    *answer = true;
-    return true;
+  PyTypeObject* type = type_of(object);
+  if (type == nullptr) return false;
+  *answer = true;
+  if (object->kind == ValueKind::kTensor) return _PyType_Lookup(&TensorType, name) != nullptr;
+  if (object->kind == ValueKind::kFunction || object->kind == ValueKind::kMethod || object->kind == ValueKind::kSuper)
+    return false;
+  if (PyTypeObject* self = as_class(object)) {
+    PyTypeObject* meta = Py_TYPE(self);
+    if (!ensure_version(self) || !ensure_version(meta) || !inherits(meta, interned.getattribute, &PyType_Type))
+      return false;
+    PyObject *in_meta = _PyType_Lookup(meta, name), *found = _PyType_Lookup(self, name);
+    if (in_meta == nullptr && found == nullptr) {
+      *answer = false;
+      return _PyType_Lookup(meta, interned.getattr) == nullptr;
+    }
+    PyTypeObject* kind = Py_TYPE(found != nullptr ? found : in_meta);
+    return in_meta == nullptr && (kind->tp_descr_get == nullptr || kind == &PyFunction_Type);
   }
-  if (object->kind != ValueKind::kObject || !plain_getattr(object->type) || !ensure_version(object->type)) return false;
-  PyObject* in_class = _PyType_Lookup(object->type, name);
-  if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) return false;
-  *answer = in_class != nullptr || own_attribute(*this, object, name) != nullptr;
-  return true;
+  if (object->is_constant() && PyModule_Check(object->object)) return false;
+  if (!is_heap_type(type)) {
+    PyObject* found = _PyType_Lookup(type, name);
+    if (type->tp_getattro != PyObject_GenericGetAttr || has_dict(type)) return false;
+    *answer = found != nullptr;
+    return found == nullptr || Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
+  }
+  if ((object->kind != ValueKind::kObject && object->kind != ValueKind::kTuple) || !ensure_version(type) ||
+      !inherits(type, interned.getattribute, &PyBaseObject_Type))
+    return false;
+  PyObject* in_class = _PyType_Lookup(type, name);
+  PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);
+  if (in_class != nullptr && is_heap_type(kind) && !PyType_Check(in_class))
+    wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name));
+  if (has_odd_names(object)) return false;
+  if (kind != nullptr && is_data(kind)) {
+    if (kind != &PyMemberDescr_Type || reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member->type != T_OBJECT_EX)
+      return false;
+    *answer = slot_attribute(object, in_class, name) != nullptr;
+  } else if (own_attribute(object, name) == nullptr) {
+    *answer = in_class != nullptr;
+    if (kind != nullptr && kind->tp_descr_get != nullptr && kind != &PyFunction_Type && kind != &PyStaticMethod_Type &&
+        kind != &PyMethodDescr_Type && kind != &PyWrapperDescr_Type)
+      return false;
+  }
+  return *answer || _PyType_Lookup(type, interned.getattr) == nullptr;
 }
 
 Flow Tracer::load_method(Value* object, PyObject* name, Value** function, Value** self) {
-  if (object->kind == ValueKind::kObject || object->kind == ValueKind::kSuper) {
-    // A property or __getattr__ pushes its result itself: the NULL below it comes first.
-    size_t depth = frames_.size();
-    frame().stack.push_back(null());
-    TraceFrame& now = frame();
-    Value* value = nullptr;
-    Flow flow = get_attribute(object, name, &value);
-    if (flow != Flow::kGo) return flow;
-    if (value == nullptr) return frames_.size() == depth ? stop(BreakReason::k_attribute) : Flow::kGo;
-    now.stack.pop_back();
-    if (value->kind == ValueKind::kMethod && value->is_virtual()) {
-      *function = value->items[0];
-      *self = value->items[1];
-    } else {
-      *function = value;
-    }
-    return Flow::kGo;
-  }
+  // A property or __getattr__ pushes its result itself: the NULL below it comes first.
+  size_t depth = frames_.size();
+  frame().stack.push_back(null());
+  TraceFrame& now = frame();
   Value* value = nullptr;
   Flow flow = get_attribute(object, name, &value);
   if (flow != Flow::kGo) return flow;
+  if (value == nullptr) return frames_.size() == depth ? stop(BreakReason::k_attribute) : Flow::kGo;
+  now.stack.pop_back();
   if (value->kind == ValueKind::kMethod && value->is_virtual()) {
     *function = value->items[0];
     *self = value->items[1];
@@ -345,71 +488,61 @@ Flow Tracer::load_method(Value* object, PyObject* name, Value** function, Value*
   return Flow::kGo;
 }
 
-Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
-  if (object->kind != ValueKind::kObject) return stop(BreakReason::k_attribute, "store to " + text_of(name));
-  PyTypeObject* type = object->type;
+// ---- Writing --------------------------------------------------------------------------------------------------------
+
+// As object.__setattr__ and, value null, object.__delattr__. May push the frame of a setter.
+Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
+  PyTypeObject* type = type_of(object);
   std::string text = std::string(type->tp_name) + "." + text_of(name);
-  bool versioned = object->is_virtual() || versions_.count(type) != 0;
-  if (!versioned || type->tp_setattro != PyObject_GenericSetAttr || !ensure_version(type))
+  if (object->kind != ValueKind::kObject || python_class(object) == nullptr || has_odd_names(object))
     return stop(BreakReason::k_attribute, text);
   PyObject* in_class = _PyType_Lookup(type, name);
-  if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) {
-    if (Py_TYPE(in_class) == &PyProperty_Type) {
-      Ref setter(PyObject_GetAttrString(in_class, "fset"));
-      if (!setter || Py_TYPE(setter.get()) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
-      return inline_call(wrap_bound(setter.get(), text), {object, value}, nullptr, ReturnRule::kDiscard);
-    }
-    if (Py_TYPE(in_class) != &PyMemberDescr_Type ||
-        reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member->type != T_OBJECT_EX)
-      return stop(BreakReason::k_attribute, text);
-  } else if (type->tp_dictoffset == 0 && !PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)) {
-    return stop(BreakReason::k_raises, text);
+  PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);
+  if (in_class != nullptr && is_heap_type(kind) && !PyType_Check(in_class)) wrap_bound(in_class, text);
+  bool is_slot = false;
+  if (kind != nullptr && kind->tp_descr_set != nullptr) {
+    is_slot =
+        kind == &PyMemberDescr_Type && reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member->type == T_OBJECT_EX;
+    if (!is_slot) return set_through(in_class, object, name, value);
+  } else if (!has_dict(type)) {
+    return missing(object, name);
+  }
+  if (value == nullptr) {  // what is not there cannot be deleted
+    Value* held = is_slot ? slot_attribute(object, in_class, name) : own_attribute(object, name);
+    if (held == nullptr) return missing(object, name);
   }
   changing(object);
   if (object->is_real()) {
-    ValueId held = object_of(value);
+    ValueId held = value == nullptr ? kNoValue : object_of(value);
     ConstantId constant = constant_id(name, Hold::kStrong);
     ExitId exit = exit_here(ExitKind::kRaise);
-    Step& store = record(StepKind::k_attribute_set);
+    Step& store = record(value == nullptr ? StepKind::k_attribute_delete : StepKind::k_attribute_set);
     store.a = object->id;
     store.b = held;
     store.constant = constant;
     store.on_fail = exit;
     mutate(object);
   }
-  set_overlay(object, name, value);
+  note_attribute(object, name, value);
   return Flow::kGo;
 }
 
-// Instances may stay virtual when their class, all through, is made of Python and object alone.
-static bool is_plain_class(PyTypeObject* type) {
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) return false;
-  if (Py_TYPE(type) != &PyType_Type || type->tp_new != PyBaseObject_Type.tp_new || type->tp_finalize != nullptr ||
-      type->tp_del != nullptr)
-    return false;
-  PyObject* mro = type->tp_mro;
-  for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(mro); ++i)
-    if (!PyType_HasFeature(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), Py_TPFLAGS_HEAPTYPE))
-      return false;
-  return true;
-}
-
-Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names) {
-  if (!is_plain_class(type) || !ensure_version(type)) return stop(BreakReason::k_call, type->tp_name);
-  Ref name(PyUnicode_InternFromString("__init__"));
-  PyObject* in_class = _PyType_Lookup(type, name.get());
-  Value* instance = make(ValueKind::kObject);
-  instance->type = type;
-  if (in_class == nullptr || Py_TYPE(in_class) == &PyWrapperDescr_Type) {
-    if (!arguments.empty()) return stop(BreakReason::k_raises, "object() takes no arguments");
-    frame().stack.push_back(instance);
-    return Flow::kGo;
-  }
-  if (Py_TYPE(in_class) != &PyFunction_Type) return stop(BreakReason::k_call, type->tp_name);
-  Value* function = wrap_bound(in_class, std::string(type->tp_name) + ".__init__");
-  arguments.insert(arguments.begin(), instance);
-  frame().stack.push_back(instance);
-  return inline_call(function, std::move(arguments), names, ReturnRule::kInit);
+Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
+  bool handled = false;
+  if (value != nullptr)
+    if (Flow flow = set_exception_attribute(object, name, value, &handled); handled) return flow;
+  PyTypeObject* type = type_of(object);
+  if (type == nullptr || object->kind != ValueKind::kObject || python_class(object) == nullptr)
+    return stop(BreakReason::k_attribute, "store to " + text_of(name));
+  PyObject* hook = value != nullptr ? interned.setattr : interned.delattr;
+  if (type->tp_setattro == PyObject_GenericSetAttr || inherits(type, hook, &PyBaseObject_Type))
+    return generic_set(object, name, value);
+  Value* own = find_in_class(type, hook);
+  if (own == nullptr || own->kind != ValueKind::kFunction)
+    return stop(BreakReason::k_attribute, std::string(type->tp_name) + "." + text_of(name));
+  std::vector<Value*> arguments{object, constant(name)};
+  if (value != nullptr) arguments.push_back(value);
+  return inline_call(own, std::move(arguments), nullptr, ReturnRule::kDiscard);
 }
 
 }  // namespace kintsugi

@@ -76,9 +76,9 @@ enum class RecipeKind : uint8_t {
   kSlice,             // parts: start, stop, step
   kCell,              // part 0: contents, or none when empty
   kFunction,          // constant: code; parts: globals, defaults|null, kwdefaults|null, closure|null, annotations|null,
-                      // qualname
+                      // qualname, and, if any, the function that update_wrapper() is given
   kBoundMethod,       // parts: function, self
-  kInstance,          // constant: class; parts: attribute name, value, ...; made by object.__new__, no __init__
+  kInstance,          // parts: class, then attribute name, value, ...; made by object.__new__, no __init__
   kRange,             // parts: start, stop, step
   kRangeIterator,     // parts: current, stop, step
   kSequenceIterator,  // parts: sequence, index (list or tuple iterator at a position)
@@ -89,7 +89,15 @@ enum class RecipeKind : uint8_t {
   kDictView,          // parts: dict; value: 0 keys(), 1 values(), 2 items()
   kDictIterator,      // parts: dict, items taken; value: as kDictView
   kPartial,           // parts: function, args tuple, kwargs dict
+  kException,   // parts: class, args, cause|null, context|null, then attribute name, value, ...; value: 1 suppresses
+                // its context
+  kHandled,     // what the thread handles, or None; value: 1 the topmost there is, 0 its own
+  kGenerator,   // constant: code; parts: function, offset of the next instruction (or one of below), locals,
+                // stack
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
+  kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
+  kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
+  kSetLike,     // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
 };
 struct Recipe {
   RecipeKind kind = RecipeKind::kNull;
@@ -99,6 +107,10 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
+// Of a generator's recipe, in place of the next instruction.
+inline constexpr int kGeneratorFilledLater = -1;  // its frame is in the exit, and is taken when it is resumed
+inline constexpr int kGeneratorFinished = -2;
+
 // What the result of a callee that is continued on its own becomes for its caller (see FrameState).
 enum class ReturnRule : uint8_t {
   kPush,      // the value
@@ -106,18 +118,34 @@ enum class ReturnRule : uint8_t {
   kInit,      // the same for __init__, which must answer None
   kTruth,     // bool(value): __bool__, __contains__
   kNotTruth,  // the opposite: not in
+  // The value in place of the object on top, whose attribute it is; an AttributeError gets to know of that object and
+  // of the instruction's name. kNamedAttribute: in place of object and name.
+  kAttribute,
+  kNamedAttribute,
+  kIterator,  // the value, which must be an iterator: __iter__
+  kNext,      // the value, above the iterator; StopIteration ends the loop: __next__ of a FOR_ITER
+  kNextOr,    // the value, in place of the default on top of the stack; StopIteration leaves that: next(it, default)
+  kResumed,   // the frame inside is a generator's: the instruction is performed as a whole and resumes it
 };
 
 // One frame at an exit: slots that change, as (slot, recipe). Slots not named keep what they hold (root frame only; in
 // an inlined frame every slot that is not named is unbound). Stack slots follow the locals: slot = co_nlocalsplus +
 // depth.
 struct FrameState {
-  ConstantId code = kNoConstant;        // the code object
-  RecipeId function = -1;               // inlined frames: recipe of the function object
-  int32_t offset = 0;                   // instruction (byte offset / 2): see ExitKind
-  int32_t depth = 0;                    // values on the stack
+  ConstantId code = kNoConstant;  // the code object
+  RecipeId function = -1;         // inlined frames: recipe of the function object; of a resumed one: the generator
+  int32_t offset = 0;             // instruction (byte offset / 2): see ExitKind
+  int32_t depth = 0;              // values on the stack
   ReturnRule rule = ReturnRule::kPush;  // of the frame inside this one
+  ConstantId refusal = kNoConstant;     // "TypeError: text" (string): the result must not be NotImplemented
   std::vector<std::pair<int32_t, RecipeId>> slots;
+};
+
+// An exception of the exit was raised in one of its frames: an entry of its traceback.
+struct RaisedState {
+  RecipeId exception = -1;
+  int32_t frame = 0;  // index into Exit::frames
+  int32_t unit = 0;   // of the instruction
 };
 
 enum class ExitKind : uint8_t {
@@ -133,7 +161,9 @@ struct Exit {
   ExitKind kind = ExitKind::kReturn;
   RecipeId result = -1;
   std::vector<FrameState> frames;  // root first; empty for kReturn
-  std::vector<ValueId> owned;      // objects the values own here; the exit releases what it does not hand on
+  RecipeId handled = -1;           // what the thread handles from here on; -1: what it does
+  std::vector<RaisedState> raised;
+  std::vector<ValueId> owned;  // objects the values own here; the exit releases what it does not hand on
   int32_t break_index =
       -1;  // kStep, kHandOver at a break: index into breaks; -1: an exit taken only when a check fails
   ConstantId error =

@@ -43,15 +43,18 @@ constexpr const char* kBreakNames[] = {
 // In the order of the enumerators.
 constexpr const char* kConstantNames[] = {"int", "float", "string", "layout", "object", "pointer"};
 constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_over"};
-constexpr const char* kRuleNames[] = {"push", "discard", "init", "truth", "not_truth"};
+constexpr const char* kRuleNames[] = {"push",      "discard",         "init",     "truth", "not_truth",
+                                      "attribute", "named_attribute", "iterator", "next",  "next_or",
+                                      "resumed"};
 constexpr const char* kRecipeNames[] = {
-    "value",     "null",         "constant", "box_int",  "box_float",      "box_bool",
-    "tuple",     "list",         "dict",     "set",      "slice",          "cell",
-    "function",  "bound_method", "instance", "range",    "range_iterator", "sequence_iterator",
-    "enumerate", "zip",          "map",      "reversed", "dict_view",      "dict_iterator",
-    "partial",   "call_object"};
+    "value",      "null",         "constant", "box_int",   "box_float",      "box_bool",
+    "tuple",      "list",         "dict",     "set",       "slice",          "cell",
+    "function",   "bound_method", "instance", "range",     "range_iterator", "sequence_iterator",
+    "enumerate",  "zip",          "map",      "reversed",  "dict_view",      "dict_iterator",
+    "partial",    "exception",    "handled",  "generator", "call_object",    "handed",
+    "with_state", "set_like"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
-static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kCallObject) + 1);
+static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kSetLike) + 1);
 
 template <typename T>
 concept Enum = std::is_enum_v<T>;
@@ -376,9 +379,17 @@ void fields(F& f, Part& step) {
 template <typename F, Is<Exit> Part>
 void fields(F& f, Part& exit) {
   f.number("result", exit.result, -1, "@");
+  f.number("handled", exit.handled, -1, "@");
   f.list("owned", exit.owned, "%");
   f.number("break", exit.break_index, -1);
   f.number("error", exit.error, kNoConstant, "#");
+}
+
+template <typename F, Is<RaisedState> Part>
+void fields(F& f, Part& raised) {
+  f.number("exception", raised.exception, -1, "@");
+  f.number("frame", raised.frame, -1);
+  f.number("unit", raised.unit, -1);
 }
 
 template <typename F, Is<FrameState> Part>
@@ -388,6 +399,7 @@ void fields(F& f, Part& frame) {
   f.number("offset", frame.offset, 0);
   f.number("depth", frame.depth, 0);
   f.name("rule", kRuleNames, frame.rule, ReturnRule::kPush);
+  f.number("refusal", frame.refusal, kNoConstant, "#");
   f.list("slots", frame.slots);
 }
 
@@ -523,6 +535,8 @@ void read_line(Line& line, Plan* plan) {
     read_named(line, kExitNames, "kind of exit", &exit.kind, &exit);
   } else if (what == "frame" && !plan->exits.empty()) {
     fields(line, plan->exits.back().frames.emplace_back());
+  } else if (what == "raised" && !plan->exits.empty()) {
+    fields(line, plan->exits.back().raised.emplace_back());
   } else if (what == "recipe") {
     number(plan->recipes.size());
     Recipe& recipe = plan->recipes.emplace_back();
@@ -566,6 +580,7 @@ std::string to_text(const Plan& plan) {
     const Exit& exit = plan.exits[i];
     write_named(out.line("exit").id("!", i), kExitNames, static_cast<int>(exit.kind), exit);
     for (const FrameState& frame : exit.frames) fields(out.line("  frame"), frame);
+    for (const RaisedState& raised : exit.raised) fields(out.line("  raised"), raised);
   }
   for (size_t i = 0; i < plan.recipes.size(); ++i) {
     const Recipe& recipe = plan.recipes[i];

@@ -93,6 +93,7 @@ void Verifier::guard(const Guard& guard) {
     case K::k_dict_value:
     case K::k_instance_value:
     case K::k_same:
+    case K::k_pointer_field:
     case K::k_type_is:
     case K::k_type_version:
     case K::k_class_version:
@@ -102,6 +103,9 @@ void Verifier::guard(const Guard& guard) {
     case K::k_dict_keys:
     case K::k_dict_lacks:
     case K::k_instance_lacks:
+    case K::k_set_equal:
+    case K::k_set_has:
+    case K::k_word_is:
     case K::k_tensor_layout:
     case K::k_tensor_class:
     case K::k_range_equal: has_constant = true; break;
@@ -143,6 +147,7 @@ void Verifier::step(const Step& step) {
     case StepKind::k_tensor_new:
     case StepKind::k_tensor_view:
     case StepKind::k_type_check:
+    case StepKind::k_pure_call:
     case StepKind::k_run_call: constant(step.constant); break;
     case StepKind::k_size:
       if (step.imm < 0 || step.imm >= kMaxRank) fail("no size " + std::to_string(step.imm));
@@ -200,6 +205,11 @@ void Verifier::exit(ExitId id) {
     if (f > 0) recipe(frame.function);
     for (auto [slot, part] : frame.slots) recipe(part);
   }
+  if (exit.handled >= 0) recipe(exit.handled);
+  for (const RaisedState& raised : exit.raised) {
+    recipe(raised.exception);
+    index(raised.frame, exit.frames.size(), "frame");
+  }
   for (size_t i = 0; i < exit.owned.size(); ++i) {
     use(exit.owned[i]);
     for (size_t j = 0; j < i; ++j) {
@@ -222,7 +232,8 @@ void Verifier::recipe(RecipeId id) {
     case RecipeKind::kBoxBool: use(recipe.value); break;
     case RecipeKind::kConstant:
     case RecipeKind::kFunction:
-    case RecipeKind::kInstance: constant(recipe.constant); break;
+    case RecipeKind::kGenerator:
+    case RecipeKind::kSetLike: constant(recipe.constant); break;
     default: break;
   }
   for (RecipeId part : recipe.parts) {

@@ -414,9 +414,8 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   return tensor_meaning(call, callable, arguments, names, has_words, out);
 }
 
-static PyObject* tensor_slot(const char* name) {  // a slot wrapper of Tensor, "__getitem__"
-  Ref text(PyUnicode_InternFromString(name));
-  return _PyType_Lookup(&TensorType, text.get());
+static PyObject* tensor_slot(PyObject* name) {  // a slot wrapper of Tensor, "__getitem__"
+  return _PyType_Lookup(&TensorType, name);
 }
 
 Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out) {
@@ -426,10 +425,8 @@ Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out
   ParsedCall call;
   if (a == nullptr || b == nullptr || !parse_binary(operation, a, b, &call))
     return stop(BreakReason::k_tensor_call, "operator");
-  static const char* const kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
-                                         "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
-                                         "__isub__", "__itruediv__", "__ixor__"};
-  PyObject* callable = operation >= NB_INPLACE_ADD ? tensor_slot(kInPlace[operation - NB_INPLACE_ADD]) : nullptr;
+  PyObject* callable =
+      operation >= NB_INPLACE_ADD ? tensor_slot(interned.in_place[operation - NB_INPLACE_ADD]) : nullptr;
   return tensor_meaning(call, callable, {left, right}, nullptr, has_words, out);
 }
 
@@ -457,7 +454,7 @@ Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   PyObject* b = stand_in(key, &has_words);
   ParsedCall call;
   if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call)) return stop(BreakReason::k_tensor_call, "index");
-  Flow flow = tensor_meaning(call, tensor_slot("__getitem__"), {tensor, key}, nullptr, has_words, out);
+  Flow flow = tensor_meaning(call, tensor_slot(interned.getitem), {tensor, key}, nullptr, has_words, out);
   if (flow != Flow::kGo || !has_words || tensor->dynamic) return flow;
   // A dimension picked by a word is gone whichever element it picks; only slices make sizes of words.
   bool in_slices = key->kind == ValueKind::kSlice;
@@ -476,7 +473,7 @@ Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
   if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call))
     return stop(BreakReason::k_tensor_call, "item assignment");
   Value* ignored = nullptr;
-  return tensor_meaning(call, tensor_slot("__setitem__"), {tensor, key, value}, nullptr, has_words, &ignored);
+  return tensor_meaning(call, tensor_slot(interned.setitem), {tensor, key, value}, nullptr, has_words, &ignored);
 }
 
 Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {

@@ -1,9 +1,11 @@
 // The tracer's loop and the state it keeps: frames of inlined calls, constants, exits with their recipes, restarts.
 #include "jit/tracer.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "jit/tracer_core.h"
+#include "runtime/frame.h"
 
 namespace kintsugi {
 
@@ -81,6 +83,13 @@ ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
   return place->second;
 }
 
+ConstantId Tracer::pointer_constant(const void* pointer, const std::string& text) {
+  plan().constants.push_back({ConstantKind::kPointer, 0, 0, text});
+  result_->bindings.push_back(const_cast<void*>(pointer));
+  result_->holds.push_back(Hold::kNone);
+  return static_cast<ConstantId>(plan().constants.size()) - 1;
+}
+
 ConstantId Tracer::string_constant(const std::string& text) {
   auto [place, fresh] = text_ids_.try_emplace(text, static_cast<ConstantId>(plan().constants.size()));
   if (fresh) {
@@ -125,11 +134,28 @@ static bool is_atom(PyObject* object) {
       type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
       type == &PySlice_Type)
     return true;
+  if (type == &PyCFunction_Type) {  // others are bound to an object of the program's
+    PyObject* self = PyCFunction_GET_SELF(object);
+    return self == nullptr || PyModule_CheckExact(self) || (PyType_Check(self) && is_atom(self));
+  }
+  if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type)
+    return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));
   // Constants of code objects, and shapes: atoms all through.
   if (PyTuple_Check(object) || type == &PyFrozenSet_Type) return true;
   if (PyType_Check(object)) return !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
-  return type == &PyCFunction_Type || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
-         !PyType_IS_GC(type);
+  return !PyType_IS_GC(type);
+}
+
+// A constant that a segment holds weakly, as a value: a guard loads it once.
+ValueId Tracer::bound_id(PyObject* object) {
+  auto [place, fresh] = checked_.try_emplace(object, kNoValue);
+  if (!fresh) return place->second;
+  std::string text = PyType_Check(object) ? std::string("class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name
+                                          : std::string("a ") + Py_TYPE(object)->tp_name;
+  ConstantId constant = constant_id(object, Hold::kWeak);
+  Guard& load = guard(GuardKind::k_bound, source(text));
+  load.constant = constant;
+  return place->second = load.dst = new_value();
 }
 
 // A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
@@ -149,7 +175,10 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_global_set:
     case StepKind::k_cell_set:
     case StepKind::k_range_next:
-    case StepKind::k_list_next: return true;
+    case StepKind::k_list_next:
+    case StepKind::k_count_next:
+    case StepKind::k_push_handled:
+    case StepKind::k_set_handled: return true;
     default: return false;
   }
 }
@@ -158,6 +187,8 @@ Step& Tracer::record(StepKind kind) {
   if (is_effect(kind)) {
     if (call_now_depth_ > 0) restart_without_this_call();
     changed_ = true;
+    acted_ =
+        acted_ || (kind != StepKind::k_range_next && kind != StepKind::k_list_next && kind != StepKind::k_count_next);
   }
   Record record;
   record.step.kind = kind;
@@ -172,17 +203,18 @@ RecipeId Tracer::add_recipe(Recipe recipe) {
   return static_cast<RecipeId>(plan().recipes.size() - 1);
 }
 
-RecipeId Tracer::recipe_of(Value* value) {
-  if (value == nullptr) value = null_;
-  if (value->forwarded != nullptr) value = value->forwarded;
-  auto found = recipes_.find(value);
+RecipeId Tracer::recipe_of(Value* now) {
+  if (now == nullptr) now = null_;
+  if (now->forwarded != nullptr) now = now->forwarded;
+  auto found = recipes_.find(now);
   if (found != recipes_.end()) return found->second;
-  RecipeId id = recipes_[value] = add_recipe({});  // known before its parts are: it may be one of them
+  RecipeId id = recipes_[now] = add_recipe({});  // known before its parts are: it may be one of them
+  Value* value = shown(now);
   Recipe recipe;
   auto part = [&](Value* v) { recipe.parts.push_back(recipe_of(v)); };
   auto constant_part = [&](PyObject* object) { recipe.parts.push_back(recipe_of(constant(object))); };
   if (value->kind == ValueKind::kLazy) {
-    recipe = {RecipeKind::kValue, slot_id(value), kNoConstant, {}};
+    recipe = {RecipeKind::kValue, slot_id(now), kNoConstant, {}};
   } else if (value->is_number()) {
     if (value->boxed != kNoValue)
       recipe = {RecipeKind::kValue, value->boxed, kNoConstant, {}};
@@ -199,13 +231,19 @@ RecipeId Tracer::recipe_of(Value* value) {
     switch (value->kind) {
       case ValueKind::kNull: break;
       case ValueKind::kConstant:
-        if (auto checked = checked_.find(value->object); checked != checked_.end() && !is_atom(value->object)) {
+        if (PySlice_Check(value->object)) {  // a new one each time: it shows in `is`
+          auto* slice = reinterpret_cast<PySliceObject*>(value->object);
+          recipe.kind = RecipeKind::kSlice;
+          for (PyObject* field : {slice->start, slice->stop, slice->step}) constant_part(field);
+          break;
+        }
+        if (!is_atom(value->object)) {
           // As it was loaded: the program may drop the last reference to it before it is handed on (see k_hold).
-          recipe = {RecipeKind::kValue, checked->second, kNoConstant, {}};
+          recipe = {RecipeKind::kValue, bound_id(value->object), kNoConstant, {}};
           break;
         }
         recipe.kind = RecipeKind::kConstant;
-        recipe.constant = constant_id(value->object, is_atom(value->object) ? Hold::kStrong : Hold::kWeak);
+        recipe.constant = constant_id(value->object, Hold::kStrong);
         break;
       case ValueKind::kTuple:
         recipe.kind = RecipeKind::kTuple;
@@ -213,6 +251,8 @@ RecipeId Tracer::recipe_of(Value* value) {
         if (value->type != nullptr) {
           RecipeId plain = add_recipe(std::move(recipe));
           recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+          if (is_heap_type(value->type))  // whatever its own __new__ takes
+            constant_part(PyDict_GetItemWithError(PyTuple_Type.tp_dict, interned.new_));
           constant_part(reinterpret_cast<PyObject*>(value->type));
           recipe.parts.push_back(plain);
         }
@@ -225,10 +265,32 @@ RecipeId Tracer::recipe_of(Value* value) {
         recipe.kind = RecipeKind::kDict;
         for (auto& [key, item] : value->entries) {
           if (item == nullptr) continue;
-          constant_part(key);
+          part(key_value(key));
           part(item);
         }
         break;
+      case ValueKind::kSet: {
+        bool frozen = value->type == &PyFrozenSet_Type;
+        if (!value->unordered) {
+          Ref like(clone_set(value->mirror, /*frozen=*/true));
+          if (!like) throw Restart{};
+          keep(like.get());
+          recipe.kind = RecipeKind::kSetLike;
+          recipe.constant = constant_id(like.get(), Hold::kStrong);
+          recipe.value = frozen;
+          break;
+        }
+        recipe.kind = RecipeKind::kSet;
+        PyObject* key;
+        Py_hash_t hash;
+        for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) part(key_value(key));
+        if (!frozen) break;
+        RecipeId plain = add_recipe(std::move(recipe));
+        recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+        constant_part(reinterpret_cast<PyObject*>(&PyFrozenSet_Type));
+        recipe.parts.push_back(plain);
+        break;
+      }
       case ValueKind::kSlice:
         recipe.kind = RecipeKind::kSlice;
         for (Value* item : value->items) part(item);
@@ -247,25 +309,59 @@ RecipeId Tracer::recipe_of(Value* value) {
         for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations})
           part(v);
         part(value->qualname != nullptr ? value->qualname : constant(value->code->co_qualname));
+        if (value->wrapped != nullptr) part(value->wrapped);
         break;
+      case ValueKind::kPartial: partial_recipe(value, &recipe); break;
       case ValueKind::kMethod:
         recipe.kind = RecipeKind::kBoundMethod;
+        if (PyObject* method = value->items[0]->object;
+            value->items[0]->is_constant() && method != nullptr && Py_TYPE(method) == &PyClassMethodDescr_Type) {
+          recipe.kind = RecipeKind::kCallObject;
+          constant_part(PyDict_GetItemString(Py_TYPE(method)->tp_dict, "__get__"));
+          part(value->items[0]);
+          constant_part(Py_None);
+          part(value->items[1]);
+          break;
+        }
         for (Value* item : value->items) part(item);
         break;
+      case ValueKind::kHandled:
+        recipe.kind = RecipeKind::kHandled;
+        recipe.value = value->complete ? 1 : 0;
+        break;
       case ValueKind::kObject:
+        if (value->exception != nullptr || value->type == &PyTraceBack_Type) {
+          recipe = exception_recipe(value, id);
+          break;
+        }
         recipe.kind = RecipeKind::kInstance;
-        recipe.constant = constant_id(reinterpret_cast<PyObject*>(value->type), Hold::kWeak);
+        constant_part(reinterpret_cast<PyObject*>(value->type));
         for (auto& [key, item] : value->entries) {
           if (item == nullptr) continue;
           constant_part(key);
           part(item);
         }
         break;
+      case ValueKind::kUnion: {  // operator.or_ of the first ones and the next
+        Ref module(PyImport_ImportModule("operator"));
+        Ref both(module ? PyObject_GetAttrString(module.get(), "or_") : nullptr);
+        if (!both) throw Restart{};
+        RecipeId made = recipe_of(value->items[0]);
+        for (size_t i = 1; i < value->items.size(); ++i) {
+          recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
+          constant_part(both.get());
+          recipe.parts.push_back(made);
+          part(value->items[i]);
+          if (i + 1 < value->items.size()) made = add_recipe(std::move(recipe));
+        }
+        break;
+      }
       case ValueKind::kSuper:
         recipe.kind = RecipeKind::kCallObject;
         constant_part(reinterpret_cast<PyObject*>(&PySuper_Type));
         for (Value* item : value->items) part(item);
         break;
+      case ValueKind::kGenerator: generator_recipe(value, &recipe); break;
       case ValueKind::kIterator:
         switch (value->iterator) {
           case IteratorKind::kSequence:
@@ -274,6 +370,10 @@ RecipeId Tracer::recipe_of(Value* value) {
             part(int_constant(value->index));
             break;
           case IteratorKind::kReversed:
+            if (value->items[0]->kind == ValueKind::kObject) {  // making one asks for __len__
+              iterator_recipe(value, &recipe);
+              break;
+            }
             recipe.kind = RecipeKind::kReversed;
             part(value->items[0]);
             part(int_constant(value->index));
@@ -288,6 +388,12 @@ RecipeId Tracer::recipe_of(Value* value) {
             part(int_constant(value->stop));
             part(int_constant(value->step));
             break;
+          case IteratorKind::kSet:
+            recipe.kind = RecipeKind::kDictIterator;
+            recipe.value = 3;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
           case IteratorKind::kDictKeys:
           case IteratorKind::kDictValues:
           case IteratorKind::kDictItems:
@@ -298,18 +404,27 @@ RecipeId Tracer::recipe_of(Value* value) {
             break;
           case IteratorKind::kEnumerate:
             recipe.kind = RecipeKind::kEnumerate;
-            part(value->items[0]);
+            recipe.parts.push_back(iterable_recipe(value->items[0]));
             part(int_constant(value->index));
             break;
           case IteratorKind::kZip:
             recipe.kind = RecipeKind::kZip;
-            for (Value* item : value->items) part(item);
+            for (Value* item : value->items) recipe.parts.push_back(iterable_recipe(item));
+            if (value->stop == 0) break;
+            recipe = {RecipeKind::kWithState, kNoValue, kNoConstant, {add_recipe(std::move(recipe))}};
+            constant_part(Py_True);  // strict
             break;
           case IteratorKind::kMap:
             recipe.kind = RecipeKind::kMap;
-            for (Value* item : value->items) part(item);
+            part(value->items[0]);
+            for (size_t i = 1; i < value->items.size(); ++i) recipe.parts.push_back(iterable_recipe(value->items[i]));
             break;
-          default: throw Restart{};  // made real where it was created: see iterate()
+          case IteratorKind::kItems:
+            recipe.kind = RecipeKind::kSequenceIterator;
+            part(value->items[0]);
+            part(int_constant(value->index));
+            break;
+          default: iterator_recipe(value, &recipe);
         }
         break;
       default: throw Restart{};
@@ -326,17 +441,28 @@ void Tracer::build_parts(Value* value) {
   auto build = [&](Value* part) {
     if (part == nullptr) return;
     if (part->forwarded != nullptr) part = part->forwarded;
-    bool mutable_part = part->kind == ValueKind::kList || part->kind == ValueKind::kDict ||
-                        part->kind == ValueKind::kObject || part->kind == ValueKind::kCell ||
-                        part->kind == ValueKind::kFunction || part->kind == ValueKind::kIterator;
+    bool mutable_part =
+        part->kind == ValueKind::kList || part->kind == ValueKind::kDict || part->kind == ValueKind::kSet ||
+        part->kind == ValueKind::kObject || part->kind == ValueKind::kCell || part->kind == ValueKind::kFunction ||
+        part->kind == ValueKind::kIterator || part->kind == ValueKind::kPartial || part->kind == ValueKind::kGenerator;
     if (mutable_part && part->is_virtual())
       object_of(part);
     else if (part->is_virtual() && part->kind != ValueKind::kLazy)
       build_parts(part);
   };
+  if (value->kind == ValueKind::kSet && value->unordered) {
+    PyObject* key;
+    Py_hash_t hash;
+    for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) build(key_value(key));
+  }
   for (Value* part : value->items) build(part);
-  for (auto& [key, part] : value->entries) build(part);
-  for (Value* part : {value->closure, value->defaults, value->keyword_defaults}) build(part);
+  for (auto& [key, part] : value->entries) {
+    if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);
+    build(part);
+  }
+  for (Value* part : value->stack) build(part);
+  for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped, value->function})
+    build(part);
   building_.erase(value);
 }
 
@@ -354,9 +480,13 @@ ValueId Tracer::object_of(Value* value) {
     box.on_fail = exit;
     return box.dst = value->boxed = new_value();
   }
+  if (before_.count(value) != 0) break_from_the_start(BreakReason::k_instruction, "an object that was changed before");
+  if (value->kind == ValueKind::kGenerator && ends_with_effects(*value))  // nobody would see when it is dropped
+    restart_without(value->maker);
   build_parts(value);
   recipes_.clear();
   RecipeId recipe = recipe_of(value);
+  refuse_raised();
   size_t at = trace_.records.size();
   record(StepKind::k_build).index = recipe;
   ExitId exit = exit_here(ExitKind::kRaise);
@@ -381,22 +511,38 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   if (changed_ && kind == ExitKind::kStep)
     break_from_the_start(BreakReason::k_instruction, "an iterator that was advanced before");
   exit.kind = kind;
+  struct Dead {
+    size_t frame;
+    int32_t slot;
+    Value* value;
+  };
+  std::vector<Dead> dead;
+  exiting_ = true;
+  shows_before_ = kind == ExitKind::kStep;
+  bool read = std::any_of(frames_.begin(), frames_.end(),
+                          [](const TraceFrame& frame) { return frame.bytecode->calls_frame_readers; });
   for (size_t i = 0; i < visible; ++i) {
     TraceFrame& frame = frames_[i];
     bool innermost = i + 1 == visible;
     FrameState state;
     state.code = constant_id(reinterpret_cast<PyObject*>(frame.bytecode->code), Hold::kStrong);
-    if (i > 0) state.function = recipe_of(frame.function);
-    state.offset = innermost ? (inside ? frame.offset : offset) : frame.at;
-    const std::vector<Value*>& values = !innermost ? frame.stack : inside ? frame.before : stack;
+    bool resumes = !innermost && frames_[i + 1].generator != nullptr;
+    if (i > 0) state.function = recipe_of(frame.generator != nullptr ? frame.generator : frame.function);
+    state.offset = innermost ? (inside ? frame.offset : offset) : resumes ? frame.offset : frame.at;
+    const std::vector<Value*>& values = innermost ? (inside ? frame.before : stack)
+                                        : resumes ? frame.before
+                                                  : frame.stack;
     state.depth = static_cast<int32_t>(values.size());
-    if (!innermost) state.rule = frames_[i + 1].rule;
+    if (!innermost) {
+      state.rule = resumes ? ReturnRule::kResumed : frames_[i + 1].rule;
+      state.refusal = frames_[i + 1].refusal;
+    }
     int live_at = frame.bytecode->index_at[state.offset];
     for (size_t slot = 0; slot < frame.locals.size(); ++slot) {
       Value* value = frame.locals[slot];
       if (value->forwarded != nullptr && !(frame.root && value->slot == static_cast<int32_t>(slot)))
         value = value->forwarded;
-      bool live = input_.policy.exact_locals || shows_dead_locals_ ||
+      bool live = input_.policy.exact_locals || read || shows_dead_locals_ ||
                   frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
       bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() ||
@@ -408,8 +554,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
         if (frame.root) state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
       } else if (live || exists) {
         state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(value));
-      } else if (frame.root) {
-        state.slots.emplace_back(static_cast<int32_t>(slot), recipe_of(null_));
+      } else {
+        dead.push_back({i, static_cast<int32_t>(slot), value});
       }
     }
     int base = static_cast<int>(frame.locals.size());
@@ -423,7 +569,21 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     }
     exit.frames.push_back(std::move(state));
   }
+  Value* handled = inside ? handled_before_call_now_ : handled_;
+  if (handled != nullptr) exit.handled = recipe_of(handled);
+  // What this exit makes for another's sake lives as long as the frame, like everything a local names.
+  for (const Dead& local : dead) {
+    auto& slots = exit.frames[local.frame].slots;
+    auto place = std::lower_bound(slots.begin(), slots.end(), local.slot,
+                                  [](const auto& each, int32_t slot) { return each.first < slot; });
+    bool made = recipes_.count(local.value) != 0;
+    if (made || frames_[local.frame].root) slots.insert(place, {local.slot, recipe_of(made ? local.value : null_)});
+  }
+  tell_raised(&exit, visible);
+  guard_no_generator_is_dropped();
+  exiting_ = false;
   recipes_.clear();
+  shows_before_ = false;
   plan().exits.push_back(std::move(exit));
   return static_cast<ExitId>(plan().exits.size() - 1);
 }
@@ -452,22 +612,43 @@ void Tracer::break_from_the_start(BreakReason reason, std::string context) {
   throw Restart{};
 }
 
+bool Tracer::finalizes(const Value* value) const {
+  if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
+  PyTypeObject* type = Py_TYPE(value->object);
+  return type->tp_finalize != nullptr || type->tp_del != nullptr;
+}
+
+bool Tracer::ends_here(Value* dropped) {
+  if (!finalizes(dropped)) return false;
+  for (const TraceFrame& frame : frames_)
+    for (const auto* values : {&frame.locals, &frame.stack})
+      for (const Value* value : *values)
+        if (value != nullptr && value->object == dropped->object) return false;
+  return true;
+}
+
 void Tracer::changing(Value* value) {
-  if (call_now_depth_ > 0 && value->serial <= call_now_serial_) restart_without_this_call();
-  if (value->serial <= instruction_serial_) changed_ = true;
+  if (finalizers_ && value->is_virtual()) {  // what leaves the container may end
+    auto breaks = [&](const Value* part) {
+      if (part != nullptr && finalizes(part))
+        break_from_the_start(BreakReason::k_container, "it holds an object with a finalizer");
+    };
+    for (const Value* item : value->items) breaks(item);
+    for (const auto& [key, item] : value->entries) breaks(item);
+  }
+  if (value->serial > instruction_serial_) return;
+  if (value->is_virtual()) {
+    before_.try_emplace(value, *value);
+    return;
+  }
+  if (call_now_depth_ > 0) restart_without_this_call();
+  changed_ = true;
 }
 
 void Tracer::restart_without_this_call() {
   size_t caller = call_now_depth_ > 0 ? call_now_frames_ - 1 : frames_.size() - 2;
   TraceFrame& frame = frames_[caller];
   restart_without(reinterpret_cast<PyObject*>(frame.bytecode->code), frame.at);
-}
-
-void Tracer::check_word(Value* number, int64_t expected, ExitId on_fail) {
-  Step& step = record(StepKind::k_check);
-  step.a = number->id;
-  step.imm = expected;
-  step.on_fail = on_fail;
 }
 
 void Tracer::finish(ExitId exit) {
@@ -484,6 +665,7 @@ Flow Tracer::step_or_break(const Instruction& instruction) {
     auto found = known.find({frame().bytecode->code, frame().at});
     if (found != known.end()) return stop(found->second.first, found->second.second);
   }
+  if (drops_a_finaliser(instruction)) return stop(BreakReason::k_instruction, "it may end an object that runs code");
   return step(instruction);
 }
 
@@ -504,11 +686,16 @@ Flow Tracer::run_loop(size_t floor) {
     }
     if (call_now_depth_ == 0) {
       changed_ = false;
+      before_.clear();
       instruction_serial_ = static_cast<int32_t>(arena_.size());
     }
     Flow flow = step_or_break(instruction);
+    if (flow == Flow::kRaise) flow = follow_raise(floor);
+    if (flow == Flow::kRaise) return flow;
     if (flow == Flow::kBreak) {
-      if (call_now_depth_ > 0) {  // a builtin's callback cannot be continued: the builtin's call is the break
+      if (frames_.size() > 1 && is_generator(frame().bytecode->code) && frame().generator == nullptr)
+        restart_without_this_call();  // what comes before RETURN_GENERATOR cannot be continued
+      if (call_now_depth_ > 0) {      // a builtin's callback cannot be continued: the builtin's call is the break
         TraceFrame& caller = frames_[call_now_frames_ - 1];
         restart_without(reinterpret_cast<PyObject*>(caller.bytecode->code), caller.at);
       }
@@ -553,6 +740,7 @@ Status Tracer::run() {
     Value* value = input_.slots[i] == nullptr ? make(ValueKind::kNull) : make(ValueKind::kLazy);
     value->slot = i;
     value->object = input_.slots[i];
+    finalizers_ = finalizers_ || finalizes(value);
     initial_.push_back(value);
     (i < locals ? root.locals : root.stack).push_back(value);
   }

@@ -69,6 +69,9 @@ struct TraceResult {
 
 // The function that a wrapper made by kt.compile stands for; null for anything else. runtime/call.cpp answers.
 PyFunctionObject* compiled_target(Borrowed callable);
+// Why a call of graph_break, opaque or a disabled function is a break; null for anything else. runtime/control.cpp
+// answers. *context: the disabled function and the reason given for it.
+const BreakReason* marked(Borrowed callable, std::string* context);
 
 // Always answers a plan when the status is ok, if only one whose first exit is a break at the entry's own offset.
 [[nodiscard]] Status trace(const TraceInput& input, TraceResult* result);

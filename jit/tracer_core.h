@@ -3,6 +3,7 @@
 // classes), containers.cpp, numbers.cpp, tensors.cpp, calls.cpp, builtins.cpp. Nobody else includes it.
 #pragma once
 #include <deque>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -12,11 +13,19 @@
 
 #include "jit/bytecode.h"
 #include "jit/graph.h"
+#include "jit/names.h"
 #include "jit/tensor_calls.h"
 #include "jit/tracer.h"
 #include "jit/value.h"
 
 namespace kintsugi {
+
+enum class Resumption : uint8_t {  // what resumed a generator
+  kNext,                           // a call of next() or send()
+  kForIter,                        // FOR_ITER
+  kSend,                           // SEND
+  kNow,                            // Tracer::next, inside another instruction
+};
 
 struct TraceFrame {
   const Bytecode* bytecode;
@@ -30,10 +39,16 @@ struct TraceFrame {
   int32_t next = 0;
   PyObject* keyword_names = nullptr;    // of KW_NAMES, for the next call
   ReturnRule rule = ReturnRule::kPush;  // what this frame's result becomes for its caller
+  ConstantId refusal = kNoConstant;     // of an operator's method: the error that NotImplemented becomes
   std::map<int32_t, int> loop_turns;    // header offset -> back edges taken since the loop was entered
   int turns_done = 0;                   // back edges of inner loops that have ended
+  int32_t number = 0;                   // no other frame of the trace has it
+  int32_t position = 0;                 // unit of the instruction that raised last, or that RERAISE names
   bool root = false;
-  bool answers_now = false;  // its result goes to call_now, not to the caller's stack
+  Value* generator = nullptr;  // whose frame this is, once it has been made
+  Resumption resumed = Resumption::kNext;
+  Value* fallback = nullptr;  // of next()
+  int32_t exhausted = -1;     // where the one that resumed it goes on when it has returned
 };
 
 // What an instruction's handler answers.
@@ -41,6 +56,7 @@ enum class Flow : uint8_t {
   kGo,     // done; go on
   kBreak,  // cannot be followed: `reason` and `context` are set; nothing was recorded for it
   kEnd,    // the trace's final exit is made
+  kRaise,  // the instruction raises Tracer::raising_: see raise_builtin
 };
 
 class Tracer {
@@ -57,6 +73,8 @@ class Tracer {
   Value* null() { return null_; }
   ValueId new_value() { return plan().value_count++; }
   ConstantId constant_id(PyObject* object, Hold hold);
+  ValueId bound_id(PyObject* object);
+  ConstantId pointer_constant(const void* pointer, const std::string& text);  // no object
   ConstantId string_constant(const std::string& text);
   ConstantId number_constant(const Constant& number);  // kInt or kFloat, by value
   ConstantId layout_constant(Layout* layout);
@@ -75,10 +93,15 @@ class Tracer {
   ValueId object_of(Value* value);  // the object at run time: boxes or builds when there is none
   ConstantId message(const std::string& text) { return string_constant(text); }
   Flow stop(BreakReason reason, std::string context = {});
+  [[noreturn]] void restart_without(std::pair<void*, int> call) {
+    restart_without(static_cast<PyObject*>(call.first), call.second);
+  }
   [[noreturn]] void restart_without(PyObject* code, int32_t offset);  // abandon: that call is not followed inside
   void restart_without_this_call();                                   // the call that the innermost frame came from
+  Value* shown(Value* value);                                         // as the exit being made shows it
   [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
   Flow step_or_break(const Instruction& instruction);
+  bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
   void check_word(Value* number, int64_t expected, ExitId on_fail);
 
   // ---- wrap.cpp: objects reached from the entry become values; guards say so
@@ -90,17 +113,23 @@ class Tracer {
   const std::string& source_text(const Value* value);
   Value* load_field(Value* owner, int offset, PyObject* object, const std::string& source);
   ValueId slot_id(Value* lazy);
+  void guard_word(const std::string& text, const uint64_t* word);
   bool is_dynamic_source(const std::string& text, bool number);
-  void mutate(Value* real);     // notes a change: aliases must be known
-  void changing(Value* value);  // before any change to what a value is known to hold
-  void guard_distinct();        // at the end: what was changed is no other object that was looked at
+  void mutate(Value* real);                  // notes a change: aliases must be known
+  void changing(Value* value);               // before any change to what a value is known to hold
+  bool finalizes(const Value* value) const;  // an object of before whose end runs code
+  bool ends_here(Value* dropped);            // a name of such an object goes, and no other in the frames holds it
+  void guard_distinct();                     // at the end: what was changed is no other object that was looked at
 
   // ---- tracer_ops.cpp
   Flow step(const Instruction& instruction);
   Flow jump_to(int32_t target, bool backward);
+  Flow identity(Value* left, Value* right, bool invert, Value** out);  // is, is not
+  Flow assert_tensor(Value* condition, int32_t target);
   Flow branch(Value* condition, bool jump_if, int32_t target, bool keep);
-  bool truth(Value* value, bool* known,
-             bool* answer);  // false: cannot be followed; known false: a kBool, kInt or kFloat word
+  // False: cannot be followed. *known false: *word, a kBool, kInt or kFloat, decides at run time; without `word` a
+  // value whose class says so through a method is made known, and only a number itself is left to the caller.
+  bool truth(Value* value, bool* known, bool* answer, Value** word = nullptr);
 
   // ---- numbers.cpp
   bool fold(Value* value, PyObject** object);  // the object of a constant atom (tuples of atoms are built)
@@ -132,30 +161,141 @@ class Tracer {
   Value* size_of(Value* tensor, int dim);
   Flow tensor_iterate(Value* tensor, std::vector<Value*>* items);
 
-  // ---- objects.cpp
-  Flow get_attribute(Value* object, PyObject* name,
-                     Value** out);  // may push an inlined frame (property): *out stays null
-  Flow set_attribute(Value* object, PyObject* name, Value* value);
+  // ---- pure.cpp: what depends on the values of atoms alone, now or as a step. out: a constant, a word, a pure object
+  bool is_pure_object(const Value* value) const;  // text, a big int, a pattern, ... known only at run time
+  bool is_atomic(Value* value);                   // a number, text or the like, known now or at run time
+  PyObject* pure_argument(Value* value, bool containers, bool* runs, int depth);
+  Flow pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObject* names, bool containers, Value** out,
+                  bool* handled);
+  Flow pure_call(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Flow pure_operator(int operation, Value* left, Value* right, Value** out);
+  Flow pure_compare(int operation, Value* left, Value* right, Value** out);
+  Flow pure_unary(int opcode, Value* operand, Value** out);
+  Flow pure_item(Value* container, Value* key, Value** out);
+  Flow pure_contains(Value* container, Value* item, Value** out);
+  Flow pure_length(Value* value, Value** out);
+  Flow pure_attribute(Value* object, PyObject* name, Value** out);
+  Flow pure_format(Value* value, Value* spec, Value** out);
+  Flow identity_number(Value* value, Value** out);  // id()
+  Value* as_condition(Value* value);
+
+  // ---- modules.cpp
+  Flow module_call(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+
+  // ---- formatting.cpp
+  Flow text_value(Value* value, int conversion, Value** out);                 // 1 str(), 2 repr(), 3 ascii()
+  Flow format_value(Value* value, int conversion, Value* spec, Value** out);  // spec null: none
+  Flow join_text(std::vector<Value*> parts, Value** out);
+
+  // ---- matching.cpp
+  Flow match(Opcode opcode, int argument);
+
+  // ---- imports.cpp
+  Flow import_name(PyObject* name);
+  Flow import_from(PyObject* name);
+  Flow local_names(Value** out);                     // locals()
+  Value* cell_content(Value* cell, PyObject* name);  // null: it is empty
+
+  // ---- objects.cpp. Reading and writing may push an inlined frame (a property): *out stays null then.
+  Flow get_attribute(Value* object, PyObject* name, Value** out);
+  Flow find_attribute(Value* object, PyObject* name, Value** out);
+  Flow set_attribute(Value* object, PyObject* name, Value* value);                  // value null: deletes
+  Flow attribute_now(Value* object, PyObject* name, Value** out);                   // within the present instruction
   Flow load_method(Value* object, PyObject* name, Value** function, Value** self);  // self null: plain callable
-  bool ensure_version(PyTypeObject* type);                   // guards the class; false: it has no version
-  Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
   bool has_attribute(Value* object, PyObject* name, bool* answer);
+  bool ensure_version(PyTypeObject* type);  // guards the class; false: it has no version
+  PyTypeObject* python_class(const Value* value);
+  Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
+  Flow missing(const Value* object, PyObject* name);         // it has no such attribute
+  Value* own_attribute(Value* object, PyObject* name);
+  Value* slot_attribute(Value* object, PyObject* descriptor, PyObject* name);
+  void note_attribute(Value* object, PyObject* name, Value* value);
+  Flow generic_attribute(Value* object, PyObject* name, Value** out, bool* absent);
+  Flow generic_set(Value* object, PyObject* name, Value* value);
+
+  // ---- descriptors.cpp
+  Flow bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name, Value** out);
+  Flow call_getter(Value* getter, std::vector<Value*> arguments, PyObject* name);
+  Flow set_through(PyObject* attribute, Value* object, PyObject* name, Value* value);
+  Flow call_slot(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Flow answer_none(size_t depth, Flow flow, Value** out);
+
+  // ---- construct.cpp
   Flow construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names);
+  Flow call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names);
+  Flow new_object(PyTypeObject* type, bool bare, Value** out);
+  Flow is_of_class(Value* value, PyTypeObject* sub, Value* classes, bool* answer);
+  Value* union_of(Value* left, Value* right);
+
+  // ---- operators.cpp
+  enum class Special { kNone, kPython, kBuiltin, kOther };
+  Special find_special(Value* self, PyObject* name, Value** function);
+  Flow call_special(Value* self, PyObject* name, std::vector<Value*> arguments, Value** out);  // *out null: no such
+  Value* plain_atom(Value* value, std::initializer_list<PyObject*> names);
+  Flow object_binary(int operation, Value* left, Value* right, bool frames_welcome, Value** out);
+  Flow object_compare(int operation, Value* self, Value* other, Value** out);
+  Flow half_compare(int operation, Value* self, Value* other, Value** out);
+  Flow compare_objects(int operation, Value* left, Value* right, Value** out);
+  Value* as_index(Value* key);  // through __index__; null: it has none that can be followed
 
   // ---- calls.cpp
   Flow call(Value* callable, std::vector<Value*> arguments,
-            PyObject* names);  // result is pushed, now or by a later return
+            PyObject* names);                   // result is pushed, now or by a later return
+  bool has_room_for(PyCodeObject* code) const;  // one more frame
   Flow inline_call(Value* function, std::vector<Value*> arguments, PyObject* names, ReturnRule rule);
   bool bind(Value* function, const std::vector<Value*>& arguments, PyObject* names, std::vector<Value*>* locals);
   Flow return_value(Value* value);
   void complete_function(Value* function);  // real functions: code, globals, defaults, closure become known
-  // Runs a function to its end inside the present instruction and answers its result (callbacks of builtins).
-  Flow call_now(Value* callable, std::vector<Value*> arguments, Value** out);
+  // Calls to the end inside the present instruction and answers the result (callbacks of builtins, operators).
+  Flow call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names = nullptr);
+  // The same of anything that answers in *out, on the stack, or by a frame that it pushes.
+  Flow at_once(const std::function<Flow(Value**)>& operation, Value** out);
+  // A builtin's last act is this call: its result, by `rule`, is the builtin's. *out stays null where a frame will push
+  // it.
+  Flow call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out,
+                 ReturnRule rule = ReturnRule::kPush);
+
+  // ---- exceptions.cpp
+  // The present instruction raises. To be answered at once: a handler in the trace is gone on with, otherwise it is a
+  // break with this context, where it really raises. Texts and fields must be Python's.
+  Flow raise_builtin(PyObject* type, std::vector<Value*> arguments,
+                     std::initializer_list<std::pair<const char*, Value*>> fields = {}, std::string context = "raises");
+  Flow raise_text(PyObject* type, const std::string& text, std::string context = "raises");
+  Flow raise_pending(std::string context);  // the error that is set: of a pure function of atoms, called here
+  Flow raise_unbound(int local);
+  Flow raise_value(Value* exception, std::string context, bool again = false);
+  Flow follow_raise(size_t floor);
+  Flow exception_step(const Instruction& instruction);
+  Flow exception_of(Value* thing, Value** out);
+  Value* new_exception(PyTypeObject* type, std::vector<Value*> arguments);
+  Flow construct_exception(PyTypeObject* type, std::vector<Value*>& arguments, PyObject* names, bool* handled);
+  Flow call_exception_slot(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                           bool* handled);
+  Flow exception_attribute(Value* exception, PyObject* name, Value** out, bool* handled);
+  Flow set_exception_attribute(Value* exception, PyObject* name, Value* value, bool* handled);
+  Flow exception_text(Value* exception, bool repr, void* slot, Value** out);
+  Value* thread_handled(bool topmost);
+  void keep_thread_handled();
+  [[noreturn]] void break_at_raise(const TracedException& exception);
+  Recipe exception_recipe(Value* exception, RecipeId id);
+  void tell_raised(Exit* exit, size_t visible);
+  void refuse_raised();
 
   // ---- builtins.cpp
   Flow call_builtin(Value* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
 
-  // ---- containers.cpp
+  // ---- generators.cpp
+  Flow make_generator();  // RETURN_GENERATOR
+  Flow resume(Value* generator, Value* sent, Resumption how, Value* fallback = nullptr, int32_t exhausted = -1);
+  Flow yield_value(Value* value);
+  Flow finish_generator(Value* result);
+  Flow send_on(Value* sent, int32_t exhausted);  // SEND
+  Flow close_generator(Value* generator);
+  Flow generator_method(Value* generator, const char* name, std::vector<Value*>& arguments, Value** out);
+  void guard_no_generator_is_dropped();
+  void generator_recipe(Value* generator, Recipe* recipe);
+
+  // ---- containers.cpp, lists.cpp, dicts.cpp
   bool list_items(Value* value,
                   std::vector<Value*>** items);   // tuple or list, all items known (not necessarily looked at)
   Value* item_at(Value* sequence, size_t index);  // looked at
@@ -168,15 +308,71 @@ class Tracer {
   void dict_put(Value* dict, PyObject* key, Value* value);
   bool dict_complete(Value* dict);  // all keys known, guarded
   Flow container_method(Value* self, PyObject* name, std::vector<Value*>& arguments, PyObject* names, Value** out);
-  Value* iterate(Value* value);  // an iterator; null: cannot be followed
+  // *handled false: not of containers.
+  Flow call_container(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Flow container_binary(int operation, Value* left, Value* right, Value** out, bool* handled);
+  Flow container_compare(int operation, Value* left, Value* right, Value** out, bool* handled);
+  Flow same_object(Value* left, Value* right, bool* answer);
+  Flow same_item(Value* left, Value* right, bool* same);  // as containers compare: identity first, then ==
+  Flow sort_items(std::vector<Value*>* items, Value* key, bool reverse);
+  ValueId run_method(PyTypeObject* type, const char* name, const std::vector<Value*>& arguments);
+  Flow dict_item(Value* dict, Value* key, Value** out);
+  Flow dict_set_item(Value* dict, Value* key, Value* value);
+  Flow dict_delete_item(Value* dict, Value* key);
+  Flow dict_contains(Value* container, Value* item, bool* found);  // of a dict or a view
+  int64_t dict_length(Value* dict);
+  bool key_of(Value* key, PyObject** out);  // an atom, or what stands for an object that hashes by identity
+  Value* key_value(PyObject* key);          // of a key that key_of answered
+  void keys_are_apart(PyObject* a, PyObject* b);
+  bool is_instance(Value* value);  // an object whose class is known, all through
+  // A method of the class of an object, where it is written in Python; null otherwise.
+  Value* python_method(Value* object, PyObject* name);
+
+  // ---- iteration.cpp
+  bool is_iterator(Value* value);
+  Value* iterate(Value* value);              // an iterator; null: cannot be followed
+  Flow get_iter(Value* value, Value** out);  // the same as an instruction's last act
   enum class Next { kItem, kEnd, kUnknown };
   Next next(Value* iterator, Value** out);
-  int64_t remaining(Value* iterator);                       // items left if known, else -1
-  bool can_follow(Value* iterator);                         // next() will not answer kUnknown
-  bool drain(Value* iterable, std::vector<Value*>* items);  // all items of something finite
-  Value* tuple_of(std::vector<Value*> items);
+  Next next_of_parts(Value* iterator, size_t first, std::vector<Value*>* items);
+  static bool is_real_walk(const Value* iterator);  // a real iterator that guards look into
+  Next peek_real(Value* iterator, Value** out);     // its next item, as it is at the entry
+  void advance_real(Value* iterator, Value* item, ExitId exit);
+  int64_t remaining(Value* iterator);                      // items left if known, else -1
+  enum class Asks { kNothing, kHint };                     // what the walker asks of an object first, for room
+  bool drain(Value* iterable, std::vector<Value*>* items,  // all items of something finite
+             Asks asks = Asks::kNothing);
+  bool ask_length(Value* iterable, bool hint);
+  int64_t sequence_length(Value* sequence);  // of what kSequence iterators walk; -1: not modelled
+  Value* sequence_item(Value* sequence, int64_t index);
+  Value* make_iterator(IteratorKind kind, std::vector<Value*> items);
+  // Known truth of what a callback answered; kUnknown: not followed. kItem: true, kEnd: false.
+  Next truth_now(Value* value);
+  Flow stop_iteration(const char* what);  // after Next::kUnknown
+  Flow contains_by_walk(Value* container, Value* item, Value** out);
+
+  // ---- itertools.cpp
+  Next next_of_itertools(Value* iterator, Value** out);
+  void iterator_recipe(Value* iterator, Recipe* recipe);
+  RecipeId iterable_recipe(Value* iterator);  // iter() of what it makes runs no code
+  bool call_itertools(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                      Flow* flow);
+
+  // ---- functools.cpp
+  bool call_functools(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, Flow* flow);
+  bool call_made_of_others(Value* callable, const std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+  bool wrap_function(Value* function, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+  void partial_recipe(Value* value, Recipe* recipe);
+
+  // ---- iterators.cpp
+  bool call_iterators(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                      Flow* flow);
+
+  Next next_of_generator(Value* generator, Value** out);
+  Flow leave_loop(int32_t target);  // of FOR_ITER
+  Value* tuple_of(std::vector<Value*> items, PyTypeObject* type = nullptr);
+  static bool is_exact_tuple(const Value* value);
   Value* list_of(std::vector<Value*> items);
-  bool key_of(Value* key, PyObject** out);  // atoms that hash and compare by value
 
   Flow run_loop(size_t floor);
   void finish(ExitId exit);
@@ -198,6 +394,10 @@ class Tracer {
   std::map<std::string, int32_t> source_ids_;
   std::unordered_map<Value*, RecipeId> recipes_;  // within one exit
   std::set<Value*> building_;                     // see build_parts
+  std::unordered_map<Value*, PyObject*> identity_keys_;
+  std::unordered_map<PyObject*, Value*> key_values_;
+  std::set<std::pair<Value*, Value*>> apart_;  // keys that a guard tells apart
+  int compare_depth_ = 0;                      // containers within containers
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded
@@ -205,24 +405,50 @@ class Tracer {
   BreakReason reason_{};
   std::string context_;
   int instructions_ = 0;
+  Value* looked_at_ = nullptr;   // whose attribute the instruction asks for
+  bool has_fallback_ = false;    // and whether its class has a __getattr__
+  bool frames_welcome_ = false;  // what follows is an instruction: an operator's method may be a frame of its own
   int call_now_depth_ = 0;       // builtins whose callbacks are being followed
   int call_now_frames_ = 0;      // frames up to the outermost such builtin's call
-  int32_t call_now_serial_ = 0;  // values older than this existed before it
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows
-  Value* returned_ = nullptr;   // what call_now's callee answered
   bool ended_ = false;
-  // A break and a side exit perform the present instruction once more, so it must not have changed anything: no effect
-  // recorded, no value that is older than it moved on. Of a builtin's callbacks the builtin's call is the instruction.
+  std::deque<TracedException> exceptions_;
+  int32_t frame_count_ = 0;
+  Value* raising_ = nullptr;    // with Flow::kRaise
+  bool raising_again_ = false;  // it adds no entry to the traceback
+  Value* handled_ = nullptr;    // an exception of the trace; null: what the thread handles
+  Value* handled_before_call_now_ = nullptr;
+  Value* thread_handled_[2] = {};                                       // see thread_handled
+  std::vector<std::pair<TracedException*, RecipeId>> exit_exceptions_;  // in the recipes of the exit being made
+  // A break and a side exit perform the present instruction once more, so no effect may have been recorded in it, and
+  // virtual values that it changed are shown as they were before. Of a builtin's callbacks the builtin's call is the
+  // instruction.
   bool changed_ = false;
+  bool acted_ = false;  // an effect was recorded: what guards read at the entry may have changed
+  std::unordered_map<Value*, Value> before_;
+  bool shows_before_ = false;       // the exit being made performs the instruction once more
+  bool finalizers_ = false;         // some object that was met finalizes
+  bool exiting_ = false;            // an exit is being made
+  std::vector<Value*> generators_;  // made in this trace
   bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
 };
 
 inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace
 
+bool ends_with_effects(const Value& generator);  // it waits where a handler would run if it was dropped
 bool is_nan(PyObject* object);
-bool is_length_answer(const Value* value);  // what __len__ may answer: a known number that len() accepts
+PyTypeObject* type_of(const Value* value);   // the class of what it stands for; null: not known
+PyTypeObject* as_class(const Value* value);  // a class; null: it is none
+PyTypeObject* union_type();                  // of int | str
+bool is_heap_type(PyTypeObject* type);
+bool is_plain_class(PyTypeObject* type);  // made of Python and object alone
+bool tuple_like(PyTypeObject* type);
+bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base);  // the attribute is that of base
+std::string text_of(PyObject* name);
+Value* builtins_dict(Tracer& t, TraceFrame& frame);  // null: not in a dict
+bool is_length_answer(const Value* value);           // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};

@@ -1,6 +1,7 @@
 // One short handler an instruction. A handler takes its operands off the symbolic stack and pushes what the instruction
 // leaves; or it answers stop(reason), and the loop puts the stack back and ends the trace with a break there.
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
+#include "jit/names.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -40,13 +41,27 @@ bool is_length_answer(const Value* value) {
 }
 
 // False when the truth of value cannot be followed. A word leaves *known false and its hint in *answer.
-bool Tracer::truth(Value* value, bool* known, bool* answer) {
+bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
+  if (word != nullptr) *word = value;
   *known = true;
+  if (python_class(value) != nullptr && value->kind != ValueKind::kTuple) {
+    for (PyObject* name : {interned.bool_, interned.len}) {
+      Value* result = nullptr;
+      if (call_special(value, name, {}, &result) != Flow::kGo) return false;
+      if (result == nullptr) continue;
+      // Python wants a bool of __bool__, and of __len__ a number that len() accepts.
+      bool good = name == interned.len ? is_length_answer(result) : result->kind == ValueKind::kBool || is_bool(result);
+      if (!good) return false;
+      if (word == nullptr) result = specialise(result);
+      return truth(result, known, answer, word);
+    }
+    *answer = true;
+    return true;
+  }
   switch (value->kind) {
     case ValueKind::kConstant: {
       PyObject* object = value->object;
       PyTypeObject* type = Py_TYPE(object);
-      if (PyType_Check(object) && Py_TYPE(object) != &PyType_Type) return false;
       if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object))
         return false;
       int truth = PyObject_IsTrue(object);
@@ -65,6 +80,7 @@ bool Tracer::truth(Value* value, bool* known, bool* answer) {
       return true;
     case ValueKind::kTuple:
     case ValueKind::kList:
+    case ValueKind::kSet:
     case ValueKind::kDict: {
       int64_t items = length(value);
       if (items < 0) return false;
@@ -75,41 +91,56 @@ bool Tracer::truth(Value* value, bool* known, bool* answer) {
     case ValueKind::kMethod:
     case ValueKind::kCell:
     case ValueKind::kIterator:
+    case ValueKind::kPartial:
+    case ValueKind::kGenerator:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
-      if (versions_.count(value->type) == 0) return false;
-      for (const char* name : {"__bool__", "__len__"}) {
-        Ref text(PyUnicode_InternFromString(name));
-        Value* method = find_in_class(value->type, text.get());
-        if (method == nullptr) continue;
-        Value* result = nullptr;
-        if (method->kind != ValueKind::kFunction || call_now(method, {value}, &result) != Flow::kGo) return false;
-        bool is_length = name[2] == 'l';  // Python wants a bool of __bool__, and of __len__ a number that len() accepts
-        if (is_length ? !is_length_answer(result) : result->kind != ValueKind::kBool && !is_bool(result)) return false;
-        return truth(result, known, answer);
-      }
-      *answer = true;
-      return true;
+      if (value->exception != nullptr && !value->is_real() && _PyType_Lookup(value->type, interned.bool_) == nullptr &&
+          _PyType_Lookup(value->type, interned.len) == nullptr)
+        return *answer = true;
+      Value* result = is_pure_object(value) ? as_condition(value) : nullptr;
+      if (result != nullptr && word == nullptr) result = specialise(result);
+      return result != nullptr && truth(result, known, answer, word);
     }
+    case ValueKind::kUnion: *answer = true; return true;
     default: return false;
   }
+}
+
+// assert of one element: it is read at run time, and where it is false the interpreter raises.
+Flow Tracer::assert_tensor(Value* condition, int32_t target) {
+  if (condition->dynamic || condition->layout->count != 1) return stop(BreakReason::k_data_branch, "a tensor's truth");
+  TraceFrame& now = frame();
+  ExitId exit = exit_here(ExitKind::kStep);
+  Step& read = record(StepKind::k_item);
+  Value* holds = make(ValueKind::kBool);
+  holds->int_hint = 1;
+  read.a = condition->id;
+  read.imm = 2;
+  read.on_fail = exit;
+  read.dst = holds->id = new_value();
+  check_word(holds, 1, exit_at(ExitKind::kNext, now.next, now.stack));
+  return jump_to(target, target <= now.at);
 }
 
 // A conditional jump. keep: the condition stays on the stack when it jumps (JUMP_IF_x_OR_POP).
 Flow Tracer::branch(Value* condition, bool jump_if, int32_t target, bool keep) {
   condition = force(condition);
   bool known = true, answer = false;
+  if (condition->kind == ValueKind::kTensor && jump_if && !keep && call_now_depth_ == 0)
+    if (const Instruction& other = frame().bytecode->at(frame().next); other.opcode == Opcode::k_LOAD_ASSERTION_ERROR)
+      return assert_tensor(condition, target);
   if (condition->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "a tensor's truth");
-  if (!truth(condition, &known, &answer))
+  Value* word = nullptr;
+  if (!truth(condition, &known, &answer, &word))
     return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "the truth of an object that is not modelled");
   TraceFrame& now = frame();
   bool backward = target <= now.at;
   if (!known) {
     // The word decides at run time: this trace follows today's way, the other leaves through its own exit.
-    Value* word = condition;
-    if (condition->kind == ValueKind::kFloat)
-      word = word_compare(Compare::kNotEqual, condition, constant_owned(PyFloat_FromDouble(0)));
-    if (condition->kind == ValueKind::kInt) word = word_compare(Compare::kNotEqual, condition, int_constant(0));
+    if (word->kind == ValueKind::kFloat)
+      word = word_compare(Compare::kNotEqual, word, constant_owned(PyFloat_FromDouble(0)));
+    if (word->kind == ValueKind::kInt) word = word_compare(Compare::kNotEqual, word, int_constant(0));
     std::vector<Value*> other = now.stack;
     bool other_jumps = answer != jump_if;
     if (keep && other_jumps) other.push_back(condition);
@@ -130,54 +161,33 @@ static Flow branch_none(Tracer& t, bool jump_if_none, int32_t target) {
   return t.jump_to(target, target <= now.at);
 }
 
-// Atoms other than singletons: two equal ones may be one object or two.
-static bool known_by_value(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBytes_Type ||
-         type == &PyComplex_Type || type == &PyTuple_Type || type == &PyFrozenSet_Type || type == &PyRange_Type ||
-         type == &PySlice_Type;
-}
-
-static Flow is_op(Tracer& t, bool invert) {
-  TraceFrame& now = t.frame();
-  Value* right = t.force(pop(now));
-  Value* left = t.force(pop(now));
-  bool answer = left == right;
-  if (left->is_number() || right->is_number()) {
-    bool other_is_number_like = left->is_number() && right->is_number();
-    Value* constant = left->is_constant() ? left : right;
-    if (other_is_number_like || (constant->is_constant() && known_by_value(constant->object)))
-      return t.stop_for_identity(BreakReason::k_instruction, "identity of numbers", {left, right});
-    answer = false;
-  } else if (left->is_constant() && right->is_constant()) {
-    // Guards say what such objects are worth, not which ones they are.
-    bool alike = known_by_value(left->object) && Py_TYPE(left->object) == Py_TYPE(right->object);
-    if (alike && (answer || PyObject_RichCompareBool(left->object, right->object, Py_EQ) != 0))
-      return t.stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
-    answer = left->object == right->object;
-  } else if (left->is_constant() || right->is_constant()) {
-    PyObject* constant = left->is_constant() ? left->object : right->object;
-    Value* other = left->is_constant() ? right : left;
-    if (known_by_value(constant) && other->object != nullptr && Py_TYPE(other->object) == Py_TYPE(constant))
-      return t.stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
-  }
-  if (!answer && left->is_real() && right->is_real() && left->source >= 0 && right->source >= 0 &&
-      left->kind == right->kind) {
-    Guard& check = t.guard(GuardKind::k_distinct, left->source);
-    check.a = left->id;
-    check.b = right->id;
-  } else if (!answer && left->is_real() && right->is_real() && (left->source < 0) != (right->source < 0)) {
-    // One was made here: it is new, unless a call that answers its argument made it.
-    if (left->kind == ValueKind::kObject || left->kind == ValueKind::kTensor) {
-      if (left->kind == right->kind && (left->node < 0 && right->node < 0))
-        return t.stop(BreakReason::k_instruction, "identity of objects made by calls");
-    }
-  }
-  now.stack.push_back(t.constant(answer != invert ? Py_True : Py_False));
+Flow Tracer::identity(Value* left, Value* right, bool invert, Value** out) {
+  bool same = false;
+  if (Flow flow = same_object(left, right, &same); flow != Flow::kGo) return flow;
+  *out = constant(same != invert ? Py_True : Py_False);
   return Flow::kGo;
 }
 
 constexpr int kUnrollNested = 4;  // turns of all inner loops together, in unroll limits
+
+// The Python function that a virtual map calls; null: another callable, or not a map.
+static Value* mapped_function(Tracer& t, Value* iterator) {
+  if (iterator->kind != ValueKind::kIterator || iterator->iterator != IteratorKind::kMap || iterator->is_real())
+    return nullptr;
+  Value* function = t.force(iterator->items[0]);
+  return function->kind == ValueKind::kFunction ? function : nullptr;
+}
+
+Flow Tracer::leave_loop(int32_t target) {
+  // Small loops inside small loops unroll too, up to a number of turns in all.
+  TraceFrame& now = frame();
+  if (int& turns = now.loop_turns[now.at]; now.turns_done + turns < kUnrollNested * input_.policy.unroll_limit) {
+    now.turns_done += turns;
+    turns = 0;
+  }
+  pop(now);
+  return jump_to(target, false);
+}
 
 static Flow for_iter(Tracer& t, const Instruction& in) {
   TraceFrame& now = t.frame();
@@ -193,18 +203,27 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
     return Flow::kEnd;
   }
+  if (t.acted_ && Tracer::is_real_walk(iterator) && iterator->iterator != IteratorKind::kRealRange && at_root &&
+      in.offset != t.input_.offset) {  // guards of a new entry look at what comes
+    t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
+    return Flow::kEnd;
+  }
+  if (iterator->kind == ValueKind::kGenerator)
+    return t.resume(iterator, t.none(), Resumption::kForIter, nullptr, in.target);
   Value* item = nullptr;
-  switch (t.next(iterator, &item)) {
+  if (Value* method = t.python_method(iterator, interned.next))
+    return t.inline_call(method, {iterator}, nullptr, ReturnRule::kNext);
+  Tracer::Next found;
+  if (Value* function = mapped_function(t, iterator)) {  // its call is the last act, as __next__ is
+    std::vector<Value*> arguments;
+    found = t.next_of_parts(iterator, 1, &arguments);
+    if (found == Tracer::Next::kItem) return t.inline_call(function, std::move(arguments), nullptr, ReturnRule::kNext);
+  } else {
+    found = t.next(iterator, &item);
+  }
+  switch (found) {
     case Tracer::Next::kItem: t.frame().stack.push_back(item); return Flow::kGo;
-    case Tracer::Next::kEnd:
-      // Small loops inside small loops unroll too, up to a number of turns in all.
-      if (int& turns = t.frame().loop_turns[in.offset];
-          t.frame().turns_done + turns < kUnrollNested * t.input_.policy.unroll_limit) {
-        t.frame().turns_done += turns;
-        turns = 0;
-      }
-      pop(t.frame());
-      return t.jump_to(in.target, false);
+    case Tracer::Next::kEnd: return t.leave_loop(in.target);
     case Tracer::Next::kUnknown: break;
   }
   return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterator that is not modelled");
@@ -219,8 +238,17 @@ static Flow unpack(Tracer& t, int count) {
   } else if (!t.drain(value, &items)) {
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
   }
-  if (static_cast<int>(items.size()) != count)
+  int got = static_cast<int>(items.size());
+  if (got < count)
+    return t.raise_text(
+        PyExc_ValueError,
+        "not enough values to unpack (expected " + std::to_string(count) + ", got " + std::to_string(got) + ")",
+        "unpacking a different number of values");
+  if (got > count && t.is_iterator(value))  // of which one more would have been taken, not all
     return t.stop(BreakReason::k_raises, "unpacking a different number of values");
+  if (got > count)
+    return t.raise_text(PyExc_ValueError, "too many values to unpack (expected " + std::to_string(count) + ")",
+                        "unpacking a different number of values");
   for (int i = count - 1; i >= 0; --i) t.frame().stack.push_back(items[i]);
   return Flow::kGo;
 }
@@ -230,7 +258,11 @@ static Flow unpack_ex(Tracer& t, int argument) {
   std::vector<Value*> items;
   if (!t.drain(t.force(pop(t.frame())), &items))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
-  if (items.size() < before + after) return t.stop(BreakReason::k_raises, "not enough values to unpack");
+  if (items.size() < before + after)
+    return t.raise_text(PyExc_ValueError,
+                        "not enough values to unpack (expected at least " + std::to_string(before + after) + ", got " +
+                            std::to_string(items.size()) + ")",
+                        "not enough values to unpack");
   std::vector<Value*>& stack = t.frame().stack;
   for (size_t i = items.size(); i > items.size() - after; --i) stack.push_back(items[i - 1]);
   stack.push_back(t.list_of({items.begin() + before, items.end() - after}));
@@ -239,14 +271,18 @@ static Flow unpack_ex(Tracer& t, int argument) {
 }
 
 // Where a function's builtins are; null: not in a dict. A function made in the trace finds them as MAKE_FUNCTION does.
-static Value* builtins_dict(Tracer& t, TraceFrame& now) {
+Value* builtins_dict(Tracer& t, TraceFrame& now) {
   if (now.function->object != nullptr) {
     PyObject* builtins = builtins_of(reinterpret_cast<PyFunctionObject*>(now.function->object));
     if (builtins == nullptr || !PyDict_CheckExact(builtins)) return nullptr;
     return t.load_field(now.function, offsetof(PyFunctionObject, func_builtins), builtins, "builtins");
   }
-  Ref name(PyUnicode_InternFromString("__builtins__"));
-  Value* builtins = t.dict_get(now.globals, name.get());
+  if (now.globals == nullptr) {
+    t.complete_function(now.function);
+    now.globals = t.force(now.function->globals);
+  }
+  if (now.globals->kind != ValueKind::kDict) return nullptr;
+  Value* builtins = t.dict_get(now.globals, interned.builtins);
   if (builtins == nullptr) return nullptr;
   builtins = t.force(builtins);
   if (builtins->is_constant() && PyModule_CheckExact(builtins->object))
@@ -267,7 +303,12 @@ static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
     if (dict == nullptr || dict->kind != ValueKind::kDict)
       return t.stop(BreakReason::k_instruction, "builtins are not a dict");
     value = t.dict_get(dict, name);
-    if (value == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
+    if (value == nullptr) {
+      const char* text = PyUnicode_AsUTF8(name);
+      if (text == nullptr) return t.stop(BreakReason::k_raises, "name is not defined");
+      Value* words = t.constant_owned(PyUnicode_FromFormat("name '%.200s' is not defined", text));
+      return t.raise_builtin(PyExc_NameError, {words}, {{"name", t.constant(name)}}, "name is not defined");
+    }
   }
   if (push_null) now.stack.push_back(t.null());
   now.stack.push_back(value);
@@ -293,13 +334,10 @@ static Flow make_function(Tracer& t, int flags) {
 static Flow before_with(Tracer& t) {
   TraceFrame& now = t.frame();
   Value* manager = t.force(pop(now));
-  if (manager->kind != ValueKind::kObject || (manager->is_real() && t.versions_.count(manager->type) == 0))
-    return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
-  Ref enter_name(PyUnicode_InternFromString("__enter__")), exit_name(PyUnicode_InternFromString("__exit__"));
-  Value* enter = t.find_in_class(manager->type, enter_name.get());
-  Value* leave = t.find_in_class(manager->type, exit_name.get());
-  if (enter == nullptr || leave == nullptr || enter->kind != ValueKind::kFunction ||
-      leave->kind != ValueKind::kFunction)
+  Value *enter = nullptr, *leave = nullptr;
+  if (t.find_special(manager, interned.enter, &enter) != Tracer::Special::kPython ||
+      t.find_special(manager, interned.exit, &leave) != Tracer::Special::kPython ||
+      enter->kind != ValueKind::kFunction || leave->kind != ValueKind::kFunction)
     return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
   Value* method = t.make(ValueKind::kMethod);
   method->items = {leave, manager};
@@ -314,7 +352,7 @@ static Flow call_function_ex(Tracer& t, bool with_keywords) {
   Value* callable = t.force(pop(now));
   pop(now);  // NULL
   std::vector<Value*> arguments;
-  if (!t.drain(positional, &arguments))
+  if (!t.drain(positional, &arguments, Tracer::Asks::kHint))
     return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "f(*x) of an unknown x");
   Ref names;
   if (keywords != nullptr) {
@@ -357,7 +395,10 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_NOP:
     case Opcode::k_RESUME:
     case Opcode::k_PRECALL: return Flow::kGo;
-    case Opcode::k_POP_TOP: pop(now); return Flow::kGo;
+    case Opcode::k_POP_TOP: {
+      Value* dropped = pop(now);
+      return ends_here(dropped) ? stop(BreakReason::k_instruction, "an object with a finalizer ends") : Flow::kGo;
+    }
     case Opcode::k_PUSH_NULL: return push(null());
     case Opcode::k_COPY: return push(stack[stack.size() - argument]);
     case Opcode::k_SWAP: std::swap(stack[stack.size() - argument], stack.back()); return Flow::kGo;
@@ -368,14 +409,18 @@ Flow Tracer::step(const Instruction& in) {
     }
     case Opcode::k_LOAD_FAST: {
       Value* value = now.locals[argument];
-      if (value->kind == ValueKind::kNull) return stop(BreakReason::k_unbound);
+      if (value->kind == ValueKind::kNull) return raise_unbound(argument);
       return push(value->forwarded != nullptr ? value->forwarded : value);
     }
-    case Opcode::k_STORE_FAST: now.locals[argument] = pop(now); return Flow::kGo;
-    case Opcode::k_DELETE_FAST:
-      if (now.locals[argument]->kind == ValueKind::kNull) return stop(BreakReason::k_unbound);
-      now.locals[argument] = null();
-      return Flow::kGo;
+    case Opcode::k_STORE_FAST:
+    case Opcode::k_DELETE_FAST: {
+      bool deletes = in.opcode == Opcode::k_DELETE_FAST;
+      if (deletes && now.locals[argument]->kind == ValueKind::kNull) return raise_unbound(argument);
+      Value* old = std::exchange(now.locals[argument], deletes ? null() : pop(now));
+      if (!ends_here(old)) return Flow::kGo;
+      now.locals[argument] = old;
+      return stop(BreakReason::k_instruction, "an object with a finalizer ends");
+    }
     case Opcode::k_LOAD_GLOBAL: return load_global(*this, name_at(argument >> 1), argument & 1);
     case Opcode::k_STORE_GLOBAL: {
       if (now.globals == nullptr) {
@@ -419,16 +464,8 @@ Flow Tracer::step(const Instruction& in) {
       if (in.opcode == Opcode::k_LOAD_CLASSDEREF) return stop(BreakReason::k_instruction, opcode_name(in.opcode));
       Value* cell = now.locals[argument] = force(now.locals[argument]);
       if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
-      if (!cell->complete) {  // a real cell, not looked at yet
-        PyObject* content = PyCell_GET(cell->object);
-        if (content == nullptr) return stop(BreakReason::k_unbound);
-        const char* name = PyUnicode_AsUTF8(slot_name(now.bytecode->code, argument));
-        cell->items = {
-            load_field(cell, offsetof(PyCellObject, ob_ref), content, std::string("cell ") + (name ? name : "?"))};
-        cell->complete = true;
-      }
-      if (cell->items.empty() || cell->items[0] == nullptr) return stop(BreakReason::k_unbound);
-      return push(force(cell->items[0]));
+      Value* content = cell_content(cell, slot_name(now.bytecode->code, argument));
+      return content == nullptr ? stop(BreakReason::k_unbound) : push(content);
     }
     case Opcode::k_STORE_DEREF: {
       Value* cell = now.locals[argument] = force(now.locals[argument]);
@@ -450,6 +487,23 @@ Flow Tracer::step(const Instruction& in) {
       return Flow::kGo;
     }
 
+    case Opcode::k_DELETE_DEREF: {
+      Value* cell = now.locals[argument] = force(now.locals[argument]);
+      if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
+      if (cell_content(cell, slot_name(now.bytecode->code, argument)) == nullptr) return stop(BreakReason::k_unbound);
+      changing(cell);
+      if (cell->is_real()) {
+        ExitId exit = exit_here(ExitKind::kRaise);
+        Step& store = record(StepKind::k_cell_set);
+        store.a = cell->id;
+        store.on_fail = exit;
+        mutate(cell);
+      }
+      cell->items.clear();
+      cell->complete = true;
+      return Flow::kGo;
+    }
+
     case Opcode::k_UNARY_POSITIVE:
     case Opcode::k_UNARY_NEGATIVE:
     case Opcode::k_UNARY_INVERT:
@@ -461,6 +515,7 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_BINARY_OP: {
       Value* right = force(pop(now));
       Value* left = force(pop(now));
+      frames_welcome_ = true;
       Flow flow = binary(argument, left, right, &out);
       return pushed(flow, out);
     }
@@ -470,15 +525,20 @@ Flow Tracer::step(const Instruction& in) {
       Flow flow = compare(argument, left, right, &out);
       return pushed(flow, out);
     }
-    case Opcode::k_IS_OP: return is_op(*this, argument != 0);
+    case Opcode::k_IS_OP: {
+      Value* right = force(pop(now));
+      Value* left = force(pop(now));
+      Flow flow = identity(left, right, argument != 0, &out);
+      return pushed(flow, out);
+    }
     case Opcode::k_CONTAINS_OP: {
       Value* container = force(pop(now));
       Value* item = force(pop(now));
       Flow flow = contains(container, item, &out);
       if (flow == Flow::kGo && argument != 0) {
         bool known, answer;
-        if (!truth(out, &known, &answer) || !known) return stop(BreakReason::k_container, "not in");
-        out = constant(answer ? Py_False : Py_True);
+        if (!truth(out, &known, &answer)) return stop(BreakReason::k_container, "not in");
+        out = known ? constant(answer ? Py_False : Py_True) : word_compare(Compare::kEqual, out, int_constant(0));
       }
       return pushed(flow, out);
     }
@@ -514,12 +574,6 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_JUMP_IF_TRUE_OR_POP: return branch(pop(now), true, in.target, true);
     case Opcode::k_JUMP_IF_FALSE_OR_POP: return branch(pop(now), false, in.target, true);
 
-    case Opcode::k_GET_ITER: {
-      Value* iterator = iterate(force(pop(now)));
-      if (iterator == nullptr)
-        return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "iter() of an object that is not modelled");
-      return push(iterator);
-    }
     case Opcode::k_FOR_ITER: return for_iter(*this, in);
     case Opcode::k_UNPACK_SEQUENCE: return unpack(*this, argument);
     case Opcode::k_UNPACK_EX: return unpack_ex(*this, argument);
@@ -543,6 +597,18 @@ Flow Tracer::step(const Instruction& in) {
             constant_owned(PySlice_New(slice->items[0]->object, slice->items[1]->object, slice->items[2]->object)));
       return push(slice);
     }
+    case Opcode::k_BUILD_SET: {
+      std::vector<Value*> items = pop_many(now, argument);
+      Flow flow = build_set(*this, items, &out);
+      return pushed(flow, out);
+    }
+    case Opcode::k_SET_ADD:
+    case Opcode::k_SET_UPDATE: {
+      std::vector<Value*> arguments{force(pop(now))};
+      Value* set = force(stack[stack.size() - argument]);
+      if (set->kind != ValueKind::kSet) return stop(BreakReason::k_container, "a set");
+      return set_method(*this, set, in.opcode == Opcode::k_SET_ADD ? "add" : "update", arguments, &out);
+    }
     case Opcode::k_BUILD_MAP:
     case Opcode::k_BUILD_CONST_KEY_MAP: {
       Value* dict = make(ValueKind::kDict);
@@ -565,16 +631,14 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_LIST_APPEND: {
       Value* item = pop(now);
       Value* list = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
-      Ref append(PyUnicode_InternFromString("append"));
       std::vector<Value*> arguments{item};
-      return container_method(list, append.get(), arguments, nullptr, &out);
+      return container_method(list, interned.append, arguments, nullptr, &out);
     }
     case Opcode::k_LIST_EXTEND: {
       Value* items = pop(now);
       Value* list = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
-      Ref extend(PyUnicode_InternFromString("extend"));
       std::vector<Value*> arguments{items};
-      return container_method(list, extend.get(), arguments, nullptr, &out);
+      return container_method(list, interned.extend, arguments, nullptr, &out);
     }
     case Opcode::k_MAP_ADD: {
       Value* value = pop(now);
@@ -582,18 +646,23 @@ Flow Tracer::step(const Instruction& in) {
       Value* dict = stack[stack.size() - argument] = force(stack[stack.size() - argument]);
       return set_item(dict, key, value);
     }
-    case Opcode::k_DICT_MERGE:
     case Opcode::k_DICT_UPDATE: {
       Value* other = force(pop(now));
-      Value* dict = stack[stack.size() - argument];
+      std::vector<Value*> arguments{other};
+      if (other->kind != ValueKind::kDict) return stop(BreakReason::k_container, "merging a dict that is not modelled");
+      return container_method(stack[stack.size() - argument], interned.update, arguments, nullptr, &out);
+    }
+    case Opcode::k_DICT_MERGE: {
+      Value* other = force(pop(now));
+      Value* dict = force(stack[stack.size() - argument]);
       if (other->kind != ValueKind::kDict || !dict_complete(other) || dict->is_real() || dict->kind != ValueKind::kDict)
         return stop(BreakReason::k_container, "merging a dict that is not modelled");
       for (size_t i = 0; i < other->entries.size(); ++i) {
         PyObject* key = other->entries[i].first;
         Value* value = dict_get(other, key);
         if (value == nullptr) continue;
-        if (in.opcode == Opcode::k_DICT_MERGE && dict_get(dict, key) != nullptr)
-          return stop(BreakReason::k_raises, "keyword given twice");
+        if (!PyUnicode_CheckExact(key)) return stop(BreakReason::k_raises, "keywords must be strings");
+        if (dict_get(dict, key) != nullptr) return stop(BreakReason::k_raises, "keyword given twice");
         dict_put(dict, key, value);
       }
       return Flow::kGo;
@@ -609,28 +678,16 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_FORMAT_VALUE: {
       Value* spec = argument & 4 ? force(pop(now)) : nullptr;
       Value* value = force(pop(now));
-      PyObject *object, *format = nullptr;
-      if (!fold(value, &object) || (spec != nullptr && !fold(spec, &format)))
-        return stop(value->kind == ValueKind::kTensor ? BreakReason::k_repr_tensor : BreakReason::k_instruction,
-                    "formatting");
-      Ref text = Ref::share(object);
-      if ((argument & 3) == 1) text = Ref(PyObject_Str(object));
-      if ((argument & 3) == 2) text = Ref(PyObject_Repr(object));
-      if ((argument & 3) == 3) text = Ref(PyObject_ASCII(object));
-      if (text) text = Ref(PyObject_Format(text.get(), format));
-      if (!text) return stop(BreakReason::k_raises, "formatting");
-      return push(constant(text.get()));
+      if (value->exception != nullptr && !value->is_real() && spec == nullptr && (argument & 3) < 3) {
+        Flow flow = exception_text(value, (argument & 3) == 2, nullptr, &out);
+        return pushed(flow, out);
+      }
+      Flow flow = format_value(value, argument & 3, spec, &out);
+      return pushed(flow, out);
     }
     case Opcode::k_BUILD_STRING: {
-      std::vector<Value*> parts = pop_many(now, argument);
-      Ref empty(PyUnicode_New(0, 0)), list(PyTuple_New(argument));
-      if (!empty || !list) return push(nullptr);
-      for (int i = 0; i < argument; ++i) {
-        Value* part = force(parts[i]);
-        if (!part->is_constant()) return stop(BreakReason::k_instruction, "joining text");
-        PyTuple_SET_ITEM(list.get(), i, Py_NewRef(part->object));
-      }
-      return push(constant_owned(PyUnicode_Join(empty.get(), list.get())));
+      Flow flow = join_text(pop_many(now, argument), &out);
+      return pushed(flow, out);
     }
 
     case Opcode::k_LOAD_ATTR: {
@@ -643,6 +700,7 @@ Flow Tracer::step(const Instruction& in) {
       Value* value = force(pop(now));
       return set_attribute(object, name_at(argument), value);
     }
+    case Opcode::k_DELETE_ATTR: return set_attribute(force(pop(now)), name_at(argument), nullptr);
     case Opcode::k_LOAD_METHOD: {
       Value* object = force(pop(now));
       Value *function = nullptr, *self = nullptr;
@@ -674,10 +732,27 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_MAKE_FUNCTION: return make_function(*this, argument);
     case Opcode::k_BEFORE_WITH: return before_with(*this);
     case Opcode::k_RETURN_VALUE: return return_value(pop(now));
+    case Opcode::k_RETURN_GENERATOR: return make_generator();
+    case Opcode::k_YIELD_VALUE: return yield_value(pop(now));
+    case Opcode::k_SEND: return send_on(pop(now), in.target);
+    case Opcode::k_GET_YIELD_FROM_ITER:
+    case Opcode::k_GET_ITER: {
+      Flow flow = get_iter(pop(now), &out);
+      return pushed(flow, out);
+    }
     case Opcode::k_LOAD_ASSERTION_ERROR: return push(constant(PyExc_AssertionError));
-    case Opcode::k_RAISE_VARARGS: return stop(BreakReason::k_raises, "raise");
-    case Opcode::k_IMPORT_NAME:
-    case Opcode::k_IMPORT_FROM: return stop(BreakReason::k_import_name);
+    case Opcode::k_RAISE_VARARGS:
+    case Opcode::k_RERAISE:
+    case Opcode::k_PUSH_EXC_INFO:
+    case Opcode::k_POP_EXCEPT:
+    case Opcode::k_CHECK_EXC_MATCH:
+    case Opcode::k_WITH_EXCEPT_START: return exception_step(in);
+    case Opcode::k_IMPORT_NAME: return import_name(name_at(argument));
+    case Opcode::k_IMPORT_FROM: return import_from(name_at(argument));
+    case Opcode::k_MATCH_SEQUENCE:
+    case Opcode::k_MATCH_MAPPING:
+    case Opcode::k_MATCH_KEYS:
+    case Opcode::k_MATCH_CLASS: return match(in.opcode, argument);
     default: return stop(BreakReason::k_instruction, opcode_name(in.opcode));
   }
 }

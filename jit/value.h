@@ -21,6 +21,7 @@ enum class ValueKind : uint8_t {
   kTuple,
   kList,
   kDict,  // exact builtin types; virtual or real
+  kSet,   // a set or a frozenset; see sets.cpp
   kSlice,
   kRange,
   kCell,
@@ -28,7 +29,11 @@ enum class ValueKind : uint8_t {
   kMethod,    // items: function, self
   kObject,    // an instance of a class written in Python, virtual or real; or a real object that is not modelled
   kIterator,
-  kSuper,  // items: class (constant), self
+  kSuper,      // items: class (constant), self
+  kUnion,      // X | Y of classes; items: the classes
+  kHandled,    // what the thread handles: its own (`complete` false) or the topmost there is; of the runtime only
+  kPartial,    // items: class, what it was called with; entries: by keyword. See functools.cpp
+  kGenerator,  // of a function written in Python; items: its locals
 };
 
 enum class IteratorKind : uint8_t {
@@ -41,9 +46,53 @@ enum class IteratorKind : uint8_t {
   kDictKeys,
   kDictValues,
   kDictItems,
+  kSet,  // items: a set, read from index on
   kRealRange,
+  kRealSequence,   // a list's or tuple's; index of these: items taken in this trace
+  kRealEnumerate,  // items: iterator
+  kRealZip,        // items: iterators
+  kItems,          // items: an object with __getitem__, read from index on
+  kSentinel,       // items: callable, sentinel; stop: 1 when exhausted
+  kFilter,         // items: function, iterator
+  // itertools; see itertools.cpp for what each holds
+  kFilterFalse,
+  kChain,
+  kIslice,
+  kZipLongest,
+  kProduct,
+  kPermutations,
+  kCombinations,
+  kCombinationsReplaced,
+  kAccumulate,
+  kRepeat,
+  kCount,
+  kCycle,
+  kStarmap,
+  kTakewhile,
+  kDropwhile,
+  kCompress,
+  kPairwise,
+  kGroupby,
+  kGroup,
+  kTeeSource,
+  kTee,
   kUnknown
 };
+
+// An exception that exists only in the trace.
+struct RaisedAt {
+  int32_t frame;  // TraceFrame::number
+  int32_t unit;   // of the instruction
+};
+struct TracedException {
+  bool suppress_context = false;
+  PyCodeObject* code = nullptr;  // where it was raised first; null: never
+  int32_t offset = 0;
+  std::vector<RaisedAt> trail;  // entries of its traceback, innermost first
+};
+
+// What a generator that was made in the trace is at. The frame of one that runs is among the tracer's frames.
+enum class GeneratorStage : uint8_t { kCreated, kSuspended, kRunning, kFinished };
 
 struct Value {
   ValueKind kind = ValueKind::kNull;
@@ -62,6 +111,7 @@ struct Value {
   bool dynamic = false;
   int32_t node = -1;  // graph node that computes it; -1: exists already
   // Containers and other compounds. Virtual ones have no id.
+  TracedException* exception = nullptr;  // kObject, then items: args, cause, context (null: None)
   PyTypeObject* type = nullptr;  // kObject: its class; kTuple: a tuple type with the same constructor (Size), else null
   bool complete = true;          // items or entries are all there is; of real lists and dicts: false until asked for;
                                  // of dict iterators: false for the view itself
@@ -71,6 +121,9 @@ struct Value {
   std::vector<int32_t> origins;  // real lists: entry-time index of each item, -1 if stored since
   std::vector<std::pair<PyObject*, Value*>>
       entries;  // kDict: key (atom) -> value; kObject: attribute -> value. null: absent
+  // kSet
+  PyObject* mirror = nullptr;  // a real set of its keys, which other values may share: null: not known
+  bool unordered = false;      // an element's hash is its address
   // kFunction
   PyCodeObject* code = nullptr;
   Value* globals = nullptr;
@@ -79,14 +132,25 @@ struct Value {
   Value* closure = nullptr;
   Value* annotations = nullptr;
   Value* qualname = nullptr;
+  Value* wrapped = nullptr;  // made here, then updated as functools.wraps does from this function
   // kIterator
   IteratorKind iterator = IteratorKind::kUnknown;
-  int64_t index = 0;           // position; of enumerate: the count
-  int64_t step = 1, stop = 0;  // ranges
+  int64_t index = 0;             // position; of enumerate: the count
+  int64_t step = 1, stop = 0;    // ranges; zip: stop = 1 when strict
+  std::vector<int64_t> numbers;  // of itertools
+  PyObject* made_in = nullptr;   // code object and offset of the call that made it, where no recipe may be had
+  int32_t made_at = 0;
+  // kGenerator: the frame that waits, beside items, globals and code
+  GeneratorStage stage = GeneratorStage::kCreated;
+  Value* function = nullptr;
+  std::vector<Value*> stack;
+  int32_t at = -1, next = -1;               // the yield where it stands; the instruction after it
+  std::pair<void*, int> maker{nullptr, 0};  // the call that made it
 
   bool is_number() const { return kind == ValueKind::kInt || kind == ValueKind::kFloat || kind == ValueKind::kBool; }
   bool is_constant() const { return kind == ValueKind::kConstant; }
-  bool is_real() const { return id != kNoValue && !is_number(); }  // an object exists at run time
+  bool has_origins() const { return id != kNoValue && source >= 0; }  // a real list's items may be from the entry
+  bool is_real() const { return id != kNoValue && !is_number(); }     // an object exists at run time
   bool is_virtual() const { return !is_real() && !is_number() && !is_constant(); }
 };
 

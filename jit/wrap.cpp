@@ -45,6 +45,18 @@ ValueId Tracer::slot_id(Value* lazy) {
   return lazy->id = load.dst = new_value();
 }
 
+// A counter of CPython's own that must stay what it is.
+void Tracer::guard_word(const std::string& text, const uint64_t* word) {
+  auto [place, fresh] = text_ids_.try_emplace("word " + text, static_cast<ConstantId>(plan().constants.size()));
+  if (!fresh) return;
+  plan().constants.push_back({ConstantKind::kString, 0, 0, text});
+  result_->bindings.push_back(const_cast<uint64_t*>(word));
+  result_->holds.push_back(Hold::kNone);
+  Guard& check = guard(GuardKind::k_state_word, source(text));
+  check.constant = place->second;
+  check.imm = static_cast<int32_t>(*word);
+}
+
 Value* Tracer::force(Value* value) {
   if (value->forwarded != nullptr) return value->forwarded;
   if (value->kind != ValueKind::kLazy) return value;
@@ -77,6 +89,21 @@ Value* Tracer::wrap_bound(PyObject* object, const std::string& text) {
   return wrap(object, id, text);
 }
 
+// Of a method that a builtin type bound to one of its objects: the type's own. Each access makes another bound one.
+static PyObject* method_behind(PyObject* object) {
+  if (!Py_IS_TYPE(object, &PyCFunction_Type)) return nullptr;
+  PyObject* self = PyCFunction_GET_SELF(object);
+  if (self == nullptr || PyModule_CheckExact(self) || PyType_Check(self)) return nullptr;
+  PyMethodDef* row = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+  Ref name(PyUnicode_InternFromString(row->ml_name));
+  PyObject* method = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
+  PyErr_Clear();
+  if (method == nullptr || !Py_IS_TYPE(method, &PyMethodDescr_Type)) return nullptr;
+  auto* descriptor = reinterpret_cast<PyMethodDescrObject*>(method);
+  bool is_static = !PyType_HasFeature(descriptor->d_common.d_type, Py_TPFLAGS_HEAPTYPE);
+  return descriptor->d_method == row && is_static ? method : nullptr;
+}
+
 Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   int32_t from = source(text);
   PyTypeObject* type = Py_TYPE(object);
@@ -96,6 +123,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->source = from;
     keep(object);
     known_.emplace(object, value);
+    finalizers_ = finalizers_ || finalizes(value);
     return value;
   };
   auto check_type = [&] {
@@ -199,6 +227,14 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     real_mutables_.push_back(value);
     return value;
   }
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+    check_type();
+    Value* value = made(ValueKind::kSet);
+    value->type = type;
+    value->complete = false;
+    real_mutables_.push_back(value);
+    return value;
+  }
   if (type == &PyFunction_Type) {
     check_type();
     Value* value = made(ValueKind::kFunction);
@@ -238,6 +274,28 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     check.constant = constant;
     return this->constant(object);
   }
+  if (type == &PySlice_Type) {
+    check_type();
+    Value* value = made(ValueKind::kSlice);
+    PySliceObject* slice = reinterpret_cast<PySliceObject*>(object);
+    value->items.push_back(load_field(value, offsetof(PySliceObject, start), slice->start, text + ".start"));
+    value->items.push_back(load_field(value, offsetof(PySliceObject, stop), slice->stop, text + ".stop"));
+    value->items.push_back(load_field(value, offsetof(PySliceObject, step), slice->step, text + ".step"));
+    return value;
+  }
+  if (PyObject* method = method_behind(object); method != nullptr) {
+    check_type();
+    PyMethodDef* row = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+    ConstantId constant = pointer_constant(row, std::string("the builtin method ") + row->ml_name);
+    Guard& check = guard(GuardKind::k_pointer_field, from);
+    check.a = id;
+    check.imm = offsetof(PyCFunctionObject, m_ml);
+    check.constant = constant;
+    Value* value = made(ValueKind::kMethod);
+    value->items = {this->constant(method), load_field(value, offsetof(PyCFunctionObject, m_self),
+                                                       PyCFunction_GET_SELF(object), text + ".__self__")};
+    return value;
+  }
   if (PyType_Check(object) || PyModule_CheckExact(object) || PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &PyCode_Type)
     return check_same(Hold::kWeak);
@@ -251,9 +309,18 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     value->iterator = IteratorKind::kRealRange;
     return value;
   }
-  Value* value = made(ValueKind::kObject);
+  if (type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyEnum_Type || type == &PyZip_Type) {
+    check_type();
+    Value* value = made(ValueKind::kIterator);
+    value->iterator = type == &PyEnum_Type  ? IteratorKind::kRealEnumerate
+                      : type == &PyZip_Type ? IteratorKind::kRealZip
+                                            : IteratorKind::kRealSequence;
+    return value;
+  }
+  bool is_tuple = PyTuple_Check(object) && is_heap_type(type) && tuple_like(type) && type_version(type) != 0;
+  Value* value = made(is_tuple ? ValueKind::kTuple : ValueKind::kObject);
   value->type = type;
-  value->complete = false;
+  value->complete = is_tuple;
   uint32_t version = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? type_version(type) : 0;
   if (version != 0) {
     ConstantId constant = constant_id(reinterpret_cast<PyObject*>(type), Hold::kWeak);
@@ -262,15 +329,48 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     check.constant = constant;
     check.imm = version;
     versions_.emplace(type, 1);
-    real_mutables_.push_back(value);
+    if (is_tuple) {
+      value->items.resize(PyTuple_GET_SIZE(object));
+      Guard& size = guard(GuardKind::k_tuple_size, from);
+      size.a = id;
+      size.imm = PyTuple_GET_SIZE(object);
+    } else {
+      real_mutables_.push_back(value);
+    }
   } else {
     check_type();
   }
   return value;
 }
 
+// A dict that is looked at may be the one in which an instance keeps its attributes: a trace that changes one of the
+// two is only for where it is not. Learnt in the entry's memory under this name.
+static const char* const kOwnDict = "an object and its own dict";
+
+static void keep_apart(Tracer& t, Value* object, Value* dict) {
+  PyTypeObject* type = object->type;
+  int64_t offset = has_managed_dict(object->object) ? kManagedDictOffset : type->tp_dictoffset;
+  if (offset == 0 || object->source < 0 || dict->source < 0) return;
+  PyObject* own = instance_dict_of(object->object);
+  if (own == dict->object || (offset < 0 && !has_managed_dict(object->object))) {
+    t.input_.memory->dynamic.insert(kOwnDict);
+    throw Restart{};
+  }
+  Guard& guard = t.guard(own == nullptr ? GuardKind::k_null_field : GuardKind::k_field, object->source);
+  guard.a = object->id;
+  guard.imm = offset;
+  if (own == nullptr) return;
+  ValueId loaded = guard.dst = t.new_value();
+  Guard& check = t.guard(GuardKind::k_distinct, object->source);
+  check.a = loaded;
+  check.b = dict->id;
+}
+
 void Tracer::mutate(Value* real) {
   if (real->mutated) return;
+  bool has_attributes = real->kind == ValueKind::kDict || real->kind == ValueKind::kObject;
+  if (has_attributes && real->source >= 0 && input_.memory->dynamic.count(kOwnDict) != 0)
+    break_from_the_start(BreakReason::k_attribute, kOwnDict);
   real->mutated = true;
   mutated_.push_back(real);
 }
@@ -280,6 +380,8 @@ void Tracer::guard_distinct() {
   for (Value* changed : mutated_) {
     if (changed->source < 0) continue;
     for (Value* other : real_mutables_) {
+      if (changed->kind == ValueKind::kDict && other->kind == ValueKind::kObject) keep_apart(*this, other, changed);
+      if (changed->kind == ValueKind::kObject && other->kind == ValueKind::kDict) keep_apart(*this, changed, other);
       if (other == changed || other->kind != changed->kind || (other->mutated && other < changed)) continue;
       if (other->kind == ValueKind::kObject && other->type != changed->type) continue;
       Guard& check = guard(GuardKind::k_distinct, changed->source);

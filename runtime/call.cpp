@@ -8,12 +8,14 @@
 //                            ▲        └► compile_segment                ├► perform: one instruction, then go on
 //                            └───────────────────────────────────────────┤
 //                                                                       ├► continue_inside: frames of inlined callees
-//                                                                       └► raise, hand over, return: the end
+//                                                                       ├► raise: the handler's entry is the next
+//                                                                       └► return, hand over, nobody handles: the end
 #include "runtime/call.h"
 
 #include <exception>
 
 #include "jit/bytecode.h"
+#include "jit/names.h"
 #include "runtime/binding.h"
 #include "runtime/compile.h"
 #include "runtime/control.h"
@@ -67,25 +69,14 @@ PyObject* drive(Run& run, int offset);
 
 // ---- Making the frame real -----------------------------------------------------------------------------------------
 
-// A C++ exception must not cross CPython.
-template <class Function>
-PyObject* contained(Function&& function) {
-  try {
-    return function();
-  } catch (const std::exception& failure) {
-    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
-    return nullptr;
-  }
-}
-
-// Runs `then` with a real frame, and what follows it up to the end of the activation. Answers the activation's result.
+// Runs `then` with a real frame. When the frame has to be made, also what follows, up to the end of the activation.
 template <class Then>
-PyObject* with_frame(Run& run, Then&& then) {
+Onward with_frame(Run& run, Then&& then) {
+  if (run.activation.frame != nullptr) return then();
   auto follow = [&]() -> PyObject* {
     Onward onward = then();
     return onward.offset < 0 ? onward.result : drive(run, onward.offset);
   };
-  if (run.activation.frame != nullptr) return follow();
   struct Context {
     Run& run;
     decltype(follow)& rest;
@@ -97,25 +88,38 @@ PyObject* with_frame(Run& run, Then&& then) {
     return contained(rest);
   };
   ++counters.frames;
-  return call_with_placeholders(run.activation.function, run.activation.code, taken, &context);
+  return ended(call_with_placeholders(run.activation.function, run.activation.code, taken, &context));
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------------------------
 
-PyObject* end(Run& run, PyObject* result) {
-  return run.activation.frame == nullptr ? result : finish(run.activation, result);
+Onward end(Run& run, PyObject* result) {
+  return ended(run.activation.frame == nullptr ? result : finish(run.activation, result));
+}
+
+// Only the evaluator yields.
+bool is_in_generator(const Run& run) {
+  return run.activation.frame != nullptr && is_of_generator(run.activation.frame);
 }
 
 // The default evaluator runs the rest.
-PyObject* rest(Run& run, int offset, const char* reason) {
+Onward rest(Run& run, int offset, const char* reason) {
   ++counters.hand_overs;
   count_reason("hand_over", std::string(reason) + " at " + place_text(run.activation.code, offset));
   return with_frame(run, [&] { return ended(hand_over(run.activation, offset)); });
 }
 
-// The pending exception belongs to the instruction at `offset`.
-PyObject* raise(Run& run, int offset) {
-  if (bytecode_of(run.activation.code).handler_at(offset) != nullptr) {
+// How a pending exception is delivered.
+enum class Raise {
+  kHere,   // at an instruction
+  kAgain,  // by an instruction that adds nothing to its traceback
+  kPlain,  // at an instruction, by the default evaluator, which runs the handlers: something of ours has failed
+};
+
+// The pending exception belongs to the instruction at `offset`. Its handler is an entry like others.
+Onward raise(Run& run, int offset, Raise how = Raise::kHere) {
+  bool plain = how == Raise::kPlain || is_in_generator(run) || (how == Raise::kHere && is_traced(run.thread()));
+  if (plain && bytecode_of(run.activation.code).handler_at(opcode_unit(run.activation.code, offset)) != nullptr) {
     ++counters.hand_overs;
     count_reason("hand_over",
                  std::string(row(BreakReason::k_raises).type) + " at " + place_text(run.activation.code, offset));
@@ -123,21 +127,25 @@ PyObject* raise(Run& run, int offset) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   bool delivered = false;
-  PyObject* result = with_frame(run, [&] {
+  Onward onward = with_frame(run, [&] {
     delivered = true;
     PyErr_Restore(type, value, traceback);
-    return ended(raise_at(run.activation, offset));
+    if (plain) return ended(raise_at(run.activation, offset));
+    int handler = unwind(run.activation, offset, how == Raise::kAgain);
+    if (handler < 0) return end(run, nullptr);
+    if (is_traced(run.thread())) return rest(run, handler, "a tracer or profiler is on");
+    return go_on(handler);
   });
   if (!delivered) {  // no frame could be made: that is the error now
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
   }
-  return result;
+  return onward;
 }
 
 // No segment can be had at this entry: the rest runs plain. Counted where it was decided.
-PyObject* run_plain(Run& run, int offset) {
+Onward run_plain(Run& run, int offset) {
   return with_frame(run, [&] { return ended(hand_over(run.activation, offset)); });
 }
 
@@ -150,38 +158,75 @@ Onward perform(Run& run, int offset) {
   switch (done.outcome) {
     case Outcome::kNext:
     case Outcome::kJump:
-      if (is_traced(run.thread())) return ended(rest(run, done.offset, "a tracer or profiler is on"));
+      if (is_traced(run.thread())) return rest(run, done.offset, "a tracer or profiler is on");
       return go_on(done.offset);
-    case Outcome::kReturn: return ended(end(run, done.value));
-    case Outcome::kRaised: return ended(raise(run, done.offset));
+    case Outcome::kReturn: return end(run, done.value);
+    case Outcome::kRaised: return raise(run, done.offset);
+    case Outcome::kReraised: return raise(run, done.offset, Raise::kAgain);
     case Outcome::kCannot: break;
   }
   --counters.call_outs;
-  return ended(rest(run, offset, "an instruction that only the evaluator can run"));
+  return rest(run, offset, "an instruction that only the evaluator can run");
 }
 
 // What the evaluator looks at on its way back to a loop's head.
 Onward pass_back_edge(Run& run, int offset) {
-  if (is_traced(run.thread())) return ended(rest(run, offset, "a tracer or profiler is on"));
+  if (is_traced(run.thread())) return rest(run, offset, "a tracer or profiler is on");
   if (!is_interrupted(run.thread())) return go_on(offset);
-  return ended(with_frame(run, [&] {
+  return with_frame(run, [&] {
     set_position(run.activation, opcode_unit(run.activation.code, offset));
-    if (serve_interrupts(run.thread()) < 0) return ended(raise(run, offset));
-    if (is_traced(run.thread())) return ended(rest(run, offset, "a tracer or profiler is on"));
+    if (serve_interrupts(run.thread()) < 0) return raise(run, offset);
+    if (is_traced(run.thread())) return rest(run, offset, "a tracer or profiler is on");
     return go_on(offset);
-  }));
+  });
+}
+
+// The attribute of a kAttribute call; below the object whose attribute it is, on the caller's stack.
+PyObject* take_attribute_name(Activation& activation, ReturnRule rule, int offset) {
+  if (rule == ReturnRule::kNamedAttribute) return activation.stack()[--activation.depth];
+  int argument = bytecode_of(activation.code).at(offset).argument;
+  return Py_NewRef(PyTuple_GET_ITEM(activation.code->co_names, argument));
+}
+
+// A callee raised. What looks attributes up tells an AttributeError of whose and which (Objects/object.c).
+void apply_rule_to_error(Activation& activation, ReturnRule rule, int offset) {
+  if (rule != ReturnRule::kAttribute && rule != ReturnRule::kNamedAttribute) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (PyErr_GivenExceptionMatches(type, PyExc_AttributeError)) {
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Ref name(take_attribute_name(activation, rule, offset));
+    auto* error = reinterpret_cast<PyAttributeErrorObject*>(value);
+    if (PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && error->name == nullptr && error->obj == nullptr) {
+      error->name = name.release();
+      error->obj = Py_NewRef(activation.stack()[activation.depth - 1]);
+    }
+  }
+  PyErr_Restore(type, value, traceback);
 }
 
 // What the result of a continued callee becomes for its caller. Takes the result.
-bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen) {
+bool apply_rule(Activation& activation, ReturnRule rule, const std::string& refusal, PyObject* result_stolen) {
   Ref result(result_stolen);
+  if (result.get() == Py_NotImplemented && !refusal.empty()) {
+    raise_from_text(refusal);
+    return false;
+  }
   if (rule == ReturnRule::kDiscard) return true;
   if (rule == ReturnRule::kInit) {  // Objects/typeobject.c, slot_tp_init
     if (result.get() == Py_None) return true;
     PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result.get())->tp_name);
     return false;
   }
-  if (rule != ReturnRule::kPush) {
+  if (rule == ReturnRule::kIterator && !PyIter_Check(result.get())) {  // Objects/abstract.c, PyObject_GetIter
+    PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(result.get())->tp_name);
+    return false;
+  }
+  int above = rule == ReturnRule::kNamedAttribute                             ? 2
+              : rule == ReturnRule::kAttribute || rule == ReturnRule::kNextOr ? 1
+                                                                              : 0;
+  for (; above > 0; --above) Py_DECREF(activation.stack()[--activation.depth]);
+  if (rule == ReturnRule::kTruth || rule == ReturnRule::kNotTruth) {
     int truth = PyObject_IsTrue(result.get());
     if (truth < 0) return false;
     result = Ref(PyBool_FromLong((truth != 0) == (rule == ReturnRule::kTruth)));
@@ -191,6 +236,7 @@ bool apply_rule(Activation& activation, ReturnRule rule, PyObject* result_stolen
 }
 
 Onward leave_frame(Run& run, Left& left, size_t index);
+Onward carry_out(Run& run, Left& left, size_t index);
 
 // The exit lies in a callee that had been inlined: its frame is made real and continued on its own, then this one goes
 // on after its call.
@@ -198,6 +244,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   Activation& caller = run.activation;
   int offset = left.leaving.frame(index).offset;
   ReturnRule rule = left.leaving.frame(index).rule;
+  std::string refusal = left.leaving.refusal(index);  // the segment may go meanwhile
   set_position(caller, opcode_unit(caller.code, offset));
   struct Context {
     Run& caller;
@@ -214,17 +261,59 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
     });
   };
   // The exit goes when its innermost frame has been written; callee and code must outlive that.
-  Ref function = Ref::share(reinterpret_cast<PyObject*>(left.leaving.function(index + 1)));
+  Ref function(left.leaving.take_callee(index + 1));
   Ref code = Ref::share(reinterpret_cast<PyObject*>(left.leaving.code(index + 1)));
   ++counters.frames;
   PyObject* result = call_with_placeholders(reinterpret_cast<PyFunctionObject*>(function.get()),
                                             reinterpret_cast<PyCodeObject*>(code.get()), taken, &context);
-  if (result == nullptr || !apply_rule(caller, rule, result)) return ended(raise(run, offset));
+  if (result == nullptr) apply_rule_to_error(caller, rule, offset);
   const Bytecode& bytecode = bytecode_of(caller.code);
   int next = bytecode.at(offset).next;
+  bool may_stop = rule == ReturnRule::kNext || rule == ReturnRule::kNextOr;
+  if (result == nullptr && may_stop && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+    PyErr_Clear();
+    if (rule == ReturnRule::kNext) {
+      Py_DECREF(caller.stack()[--caller.depth]);
+      next = bytecode.at(offset).target;
+    }
+  } else if (result == nullptr || !apply_rule(caller, rule, refusal, result)) {
+    return raise(run, offset);
+  }
   for (int unit = opcode_unit(caller.code, offset); next <= unit;) next = bytecode.at(next).next;
-  if (is_traced(run.thread())) return ended(rest(run, next, "a tracer or profiler is on"));
+  if (is_traced(run.thread())) return rest(run, next, "a tracer or profiler is on");
   return go_on(next);
+}
+
+// The exit lies in a generator that the instruction at hand resumes: the instruction is performed, and the frame taken
+// when it comes by. From there on the evaluator runs it.
+Onward continue_resumed(Run& run, Left& left, size_t index) {
+  Activation& caller = run.activation;
+  int offset = left.leaving.frame(index).offset;
+  set_position(caller, opcode_unit(caller.code, offset));
+  struct Context {
+    Run& caller;
+    Left& left;
+    size_t index;
+  } context{run, left, index + 1};
+  auto taken = [](void* data, PyThreadState* thread, Frame* frame) -> PyObject* {
+    auto& [caller, left, index] = *static_cast<Context*>(data);
+    return contained([&, index = index]() -> PyObject* {
+      Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy};
+      if (inner.record == nullptr) return nullptr;
+      Onward onward = leave_frame(inner, left, index);
+      return onward.offset < 0 ? onward.result : hand_over(inner.activation, onward.offset);
+    });
+  };
+  Ref generator(left.leaving.take_callee(index + 1));
+  ResumptionTaken resumption(generator.get(), taken, &context);
+  Onward onward = is_of_generator(caller.frame) ? ended(hand_over(caller, offset)) : perform(run, offset);
+  resumption.end();
+  if (!resumption.came()) {  // the instruction failed before: the frame holds placeholders that nobody must see
+    SavedError saved;
+    Ref none(PyObject_CallMethod(generator.get(), "close", nullptr));
+    PyErr_Clear();
+  }
+  return onward;
 }
 
 // Frame `index` of the exit is this activation: its slots are written, then the exit's action is taken or the frame
@@ -237,12 +326,27 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
   if (!left.built) {  // out of memory, most likely; nothing was written
     if (index == 0) leaving.restore_error();
     left.release();
-    return ended(raise(run, offset));
+    return raise(run, offset, Raise::kPlain);
   }
   leaving.write_slots(index, activation);
+  if (index == 0) leaving.hand_on_handled(run.thread());
+  if (leaving.was_raised_in(index))
+    return with_frame(run, [&] {
+      leaving.add_tracebacks(index, activation);
+      return carry_out(run, left, index);
+    });
+  return carry_out(run, left, index);
+}
+
+Onward carry_out(Run& run, Left& left, size_t index) {
+  Leaving& leaving = left.leaving;
+  Activation& activation = run.activation;
+  int offset = leaving.frame(index).offset;
   if (index + 1 < leaving.frame_count()) {
-    if (activation.frame != nullptr) return continue_inside(run, left, index);
-    return ended(with_frame(run, [&] { return continue_inside(run, left, index); }));
+    return with_frame(run, [&] {
+      return leaving.frame(index).rule == ReturnRule::kResumed ? continue_resumed(run, left, index)
+                                                               : continue_inside(run, left, index);
+    });
   }
   ExitKind kind = leaving.exit()->kind;
   const Entry* entry = left.segment->entry;
@@ -266,15 +370,16 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
       if (!stuck) return go_on(offset);
       [[fallthrough]];
     case ExitKind::kStep:
+      if (is_in_generator(run)) return rest(run, offset, reason);
       if (activation.frame != nullptr || !needs_frame(activation.code, offset, activation.slots, activation.depth))
         return perform(run, offset);
-      return ended(with_frame(run, [&] { return perform(run, offset); }));
-    case ExitKind::kRaise: return ended(raise(run, offset));
-    case ExitKind::kHandOver: return ended(rest(run, offset, reason));
+      return with_frame(run, [&] { return perform(run, offset); });
+    case ExitKind::kRaise: return raise(run, offset);
+    case ExitKind::kHandOver: return rest(run, offset, reason);
     case ExitKind::kReturn: break;
   }
   PyErr_SetString(PyExc_SystemError, "kintsugi: an exit of an unknown kind");
-  return ended(end(run, nullptr));
+  return end(run, nullptr);
 }
 
 Onward leave(Run& run, Left& left) {
@@ -283,7 +388,7 @@ Onward leave(Run& run, Left& left) {
   if (result == nullptr) left.leaving.restore_error();
   left.release();
   if (run.activation.frame == nullptr) ++counters.frameless_calls;
-  return ended(end(run, result));
+  return end(run, result);
 }
 
 // ---- Look-up -------------------------------------------------------------------------------------------------------
@@ -313,6 +418,7 @@ void take_exit(NativeState* state, Segment* pinned, ExitId id, Left* left) {
     unpin(segment);
     return false;
   }
+  ++counters.segment_runs;
   take_exit(&state, segment, id, left);
   return true;
 }
@@ -356,14 +462,16 @@ PyObject* drive(Run& run, int offset) {
   for (;;) {
     Activation& activation = run.activation;
     Entry* entry = entry_at(*run.record, offset, activation.stack(), activation.depth, run.policy);
-    if (entry == nullptr) return rest(run, offset, "the value stack is too deep");
-    Left left;
-    switch (look_up(run, *entry, &left)) {
-      case Found::kLeft: break;
-      case Found::kNone: return run_plain(run, offset);
-      case Found::kRaised: return end(run, nullptr);
-    }
-    Onward onward = leave(run, left);
+    auto go = [&] {
+      if (entry == nullptr) return rest(run, offset, "the value stack is too deep");
+      Left left;
+      switch (look_up(run, *entry, &left)) {
+        case Found::kLeft: return leave(run, left);
+        case Found::kNone: return run_plain(run, offset);
+        default: return raise(run, offset, Raise::kPlain);
+      }
+    };
+    Onward onward = go();
     if (onward.offset < 0) return onward.result;
     offset = onward.offset;
   }
@@ -380,27 +488,50 @@ bool has_tensor_ops(const CodeRecord& record) {
   return false;
 }
 
-bool wants_frame(PyCodeObject* code) {
-  // A break inside inlined callees makes all their frames at once: that must fit above the reserve.
-  if (c_stack_left() < 2 * kStackReserve) return false;
+// A break inside inlined callees makes all their frames at once: that must fit above the reserve.
+CodeRecord* record_to_capture(PyCodeObject* code) {
+  if (c_stack_left() < 2 * kStackReserve || options.disable || _Py_IsFinalizing()) return nullptr;
   CodeRecord* record = find_record(code);
   if (record == nullptr) record = record_of(code);
-  return record != nullptr && !record->skipped && !record->plain && !options.disable && !_Py_IsFinalizing();
+  return record == nullptr || record->skipped ? nullptr : record;
+}
+
+bool wants_frame(PyCodeObject* code) {
+  auto wanted = [&] {
+    CodeRecord* record = record_to_capture(code);
+    return record != nullptr && !record->library && !record->plain;
+  };
+  bool wants = contained(wanted, false);
+  PyErr_Clear();  // memory is short: the frame runs plain
+  return wants;
 }
 
 // A callee of a call-out, or of code that was handed over.
-PyObject* run_captured(void*, PyThreadState* thread, Frame* frame) {
+PyObject* run_captured(void* for_ever, PyThreadState* thread, Frame* frame) {
   return contained([&]() -> PyObject* {
     Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}};
     KN_CHECK(run.record != nullptr);
+    HandledKept handled(thread);
     ++counters.captured_frames;
     PyObject* result = drive(run, 0);
-    if (!options.stressed() && ++run.record->fruitless_runs >= kFruitlessRuns) {
+    if (for_ever == nullptr && !options.stressed() && ++run.record->fruitless_runs >= kFruitlessRuns) {
       run.record->plain = !has_tensor_ops(*run.record);
       run.record->fruitless_runs = 0;
     }
     return result;
   });
+}
+
+// Tensors or not, the standard library too.
+bool wants_any_frame(PyCodeObject* code) { return record_to_capture(code) != nullptr; }
+constexpr bool kForEver = true;  // what run_captured gets then
+constexpr Capture everything = {wants_any_frame, run_captured, const_cast<bool*>(&kForEver)};
+
+PyObject* capture_everything(PyObject*, PyObject* on) {
+  int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  capture_every_thread(wanted ? &everything : nullptr);
+  Py_RETURN_NONE;
 }
 
 // ---- Calls from outside --------------------------------------------------------------------------------------------
@@ -424,6 +555,15 @@ PyObject* forward(Compiled* self, PyObject* const* args, size_t nargsf, PyObject
   return PyObject_Vectorcall(function.get(), args, nargsf, kwnames);
 }
 
+bool is_running(PyCodeObject* code) {
+  const CodeRecord* record = find_record(code);
+  if (record == nullptr) return false;
+  for (const auto& entry : record->entries)
+    for (const Segment* segment : entry->segments)
+      if (segment->running > 0) return true;
+  return false;
+}
+
 // The function's code object was replaced (or this is the first call).
 bool refresh(Compiled* self) {
   PyCodeObject* code = code_of(self->function());
@@ -435,7 +575,7 @@ bool refresh(Compiled* self) {
   bool simple = code->co_kwonlyargcount == 0 && (code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) == 0;
   self->parameters = simple ? code->co_argcount : -1;
   PyCodeObject* old = std::exchange(self->code, reinterpret_cast<PyCodeObject*>(Py_NewRef(code)));
-  Py_XDECREF(old);
+  if (old != nullptr && !is_running(old)) Py_DECREF(old);  // else its exits name it: it stays for good
   return true;
 }
 
@@ -471,18 +611,19 @@ void drop_slots(Activation& activation) {
 
 // A run over an array of slots, not yet with a frame. `begin` answers where it goes on.
 template <class Begin>
-PyObject* run_frameless(Compiled* self, Begin&& begin) {
+PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   if (c_stack_is_short()) return nullptr;
-  Ref function = Ref::share(self->wrapper.function), code = Ref::share(reinterpret_cast<PyObject*>(self->code));
-  size_t count = static_cast<size_t>(local_slots(self->code) + stack_slots(self->code));
+  Ref keep_function = Ref::share(self->wrapper.function), keep_code = Ref::share(reinterpret_cast<PyObject*>(code));
+  size_t count = static_cast<size_t>(local_slots(code) + stack_slots(code));
   Run run{};
   run.activation.function = self->function();
-  run.activation.code = self->code;
+  run.activation.code = code;
   run.activation.slots = static_cast<PyObject**>(alloca((count + 1) * sizeof(PyObject*)));
   run.activation.thread = this_thread();
-  run.record = self->record;
+  run.record = find_record(code);
   run.policy = self->policy;
   std::fill_n(run.activation.slots, count, nullptr);
+  HandledKept handled(run.activation.thread);
   return contained([&]() -> PyObject* {
     Onward onward = begin(run);
     PyObject* result = onward.offset < 0 ? onward.result : drive(run, onward.offset);
@@ -506,21 +647,22 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
   bool binds = true;
   size_t segments_before = self->entry->segments.size();
   Ref keep = Ref::share(reinterpret_cast<PyObject*>(self));
-  PyObject* result = run_frameless(self, [&](Run& run) {
+  PyObject* result = run_frameless(self, self->code, [&](Run& run) {
     binds = bind_arguments(run.activation.function, args, count, kwnames, run.activation.slots);
     if (!binds) return ended(nullptr);
     if (!options.no_frameless) return go_on(0);
     ++counters.early_frames;
-    return ended(with_frame(run, [] { return go_on(0); }));
+    return with_frame(run, [] { return go_on(0); });
   });
   if (!binds && !PyErr_Occurred()) return forward(self, args, nargsf, kwnames);  // which raises Python's own TypeError
   if (kwnames == nullptr) mark_if_plain(self, args, count, segments_before);
   return result;
 }
 
-// The first segment ran over the caller's arguments and left by another exit than the return.
-[[gnu::noinline]] PyObject* leave_fast(Compiled* self, PyObject* const* args, NativeState* state, Segment* segment,
-                                       ExitId id) {
+// The first segment of `code` ran over the caller's arguments and left by another exit than the return. Meanwhile a
+// finaliser may have given the function other code.
+[[gnu::noinline]] PyObject* leave_fast(Compiled* self, PyCodeObject* code, PyObject* const* args, NativeState* state,
+                                       Segment* segment, ExitId id) {
   Left left;
   take_exit(state, segment, id, &left);
   Ref keep = Ref::share(reinterpret_cast<PyObject*>(self));
@@ -528,14 +670,15 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
     ++counters.frameless_calls;
     return left.leaving.take_result();
   }
-  return run_frameless(self, [&](Run& run) {
-    for (Py_ssize_t i = 0; i < self->parameters; ++i) run.activation.slots[i] = Py_NewRef(args[i]);
+  return run_frameless(self, code, [&](Run& run) {
+    for (int i = 0; i < code->co_argcount; ++i) run.activation.slots[i] = Py_NewRef(args[i]);
     return leave(run, left);
   });
 }
 
 // The first segment does not fit; another may.
 [[gnu::noinline]] PyObject* call_another(Compiled* self, PyObject* const* args, size_t nargsf, const Segment* missed) {
+  PyCodeObject* python = self->code;
   const auto& segments = self->entry->segments;
   int32_t most = 0;
   for (const Segment* segment : segments) most = std::max(most, segment->code->plan.value_count);
@@ -557,7 +700,7 @@ PyObject* run_frameless(Compiled* self, Begin&& begin) {
     }
     segment->last_run = next_tick();
     if (segment->entry != nullptr) self->entry->first = segment;
-    return leave_fast(self, args, &state, segment, id);
+    return leave_fast(self, python, args, &state, segment, id);
   }
   return call_slow(self, args, nargsf, nullptr);
 }
@@ -566,9 +709,11 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   Compiled* self = as_compiled(object);
   if (kwnames != nullptr || PyVectorcall_NARGS(nargsf) != self->parameters || code_of(self->function()) != self->code ||
       is_traced(this_thread()) || options.miss_every_guard || options.no_frameless || options.disable) [[unlikely]]
-    return call_slow(self, args, nargsf, kwnames);
+    return contained([&] { return call_slow(self, args, nargsf, kwnames); });
+  PyCodeObject* python = self->code;
   Segment* segment = self->entry->first;
-  if (segment == nullptr || !segment->reads_parameters_only) return call_slow(self, args, nargsf, kwnames);
+  if (segment == nullptr || !segment->reads_parameters_only)
+    return contained([&] { return call_slow(self, args, nargsf, kwnames); });
   const SegmentCode* code = segment->code;
   auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(code->plan.value_count) + 1) * sizeof(uint64_t)));
   NativeState state{
@@ -581,9 +726,9 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
     unpin(segment);
     return static_cast<PyObject*>(state.result);
   }
-  if (id != kMissed) return leave_fast(self, args, &state, segment, id);
+  if (id != kMissed) return contained([&] { return leave_fast(self, python, args, &state, segment, id); });
   unpin(segment);
-  return call_another(self, args, nargsf, segment);
+  return contained([&] { return call_another(self, args, nargsf, segment); });
 }
 
 // ---- The wrapper ---------------------------------------------------------------------------------------------------
@@ -617,6 +762,9 @@ PyObject* make_compiled_method(PyObject*, PyObject* args) {
 
 PyMethodDef methods[] = {{"make_compiled", make_compiled_method, METH_VARARGS,
                           "make_compiled(function, fullgraph, dynamic): see kt.compile"},
+                         {"capture_everything", capture_everything, METH_O,
+                          "capture_everything(on): every ordinary function that this thread, or one that starts later, "
+                          "calls is compiled, the standard library too; for tests"},
                          {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -641,7 +789,7 @@ bool init_call(PyObject* module) {
   if (driver == nullptr || PyModule_AddObjectRef(module, "_driver", driver) < 0) return false;
   compiled_type = make_wrapper_type(&compiled_kind);
   if (compiled_type == nullptr || PyModule_AddType(driver, compiled_type) < 0) return false;
-  if (!init_hook() || !init_step() || !init_entries()) return false;
+  if (!make_names() || !init_hook() || !init_step() || !init_entries()) return false;
   set_capture({wants_frame, run_captured, nullptr});
   return PyModule_AddFunctions(driver, methods) == 0 && init_control(driver) && init_observe(driver);
 }

@@ -340,7 +340,13 @@ Segment* compile_segment(Entry& entry, const Activation& activation) {
   CollectorHeld held(activation.thread);  // while we trace nothing may change
   CaptureScope off(false);                // records look up source lines with Python code
   try {
+    // Looking for what missed costs more than a segment: it ends when it has taught nothing for long.
+    constexpr int kMostFullMisses = 100;
+    bool settled = entry.full_misses >= kMostFullMisses &&
+                   entry.segments.size() >= static_cast<size_t>(options.recompile_limit) && !options.stressed();
+    if (settled) return ++counters.fallbacks, nullptr;
     bool generalises = learn(entry, activation);
+    entry.full_misses = generalises ? 0 : entry.full_misses + 1;
     if (!generalises && !has_room(entry)) return nullptr;
     return trace_and_emit(entry, activation);
   } catch (const std::exception& failure) {

@@ -141,15 +141,18 @@ PyObject* reset(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+const PyCFunction graph_break_method = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(graph_break));
+const PyCFunction opaque_method = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(opaque));
+
 PyMethodDef methods[] = {
     {"make_disabled", make_disabled, METH_VARARGS,
      "make_disabled(callable, recursive, reason): see kt.compiler.disable"},
     {"disabled_facts", disabled_facts, METH_O, "(function, recursive, reason) of a disabled function, else None"},
     {"skip_code", skip_code, METH_O, "skip_code(code): its own frames are never captured; what it calls is"},
-    {"graph_break", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(graph_break)), METH_VARARGS | METH_KEYWORDS,
+    {"graph_break", graph_break_method, METH_VARARGS | METH_KEYWORDS,
      "graph_break(msg=\"\")\n--\n\nA break that the program asks for: what comes before and after is compiled apart.\n"
      "Outside of compiled code it does nothing. `graph_break(\"read the sensor\")`"},
-    {"opaque", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(opaque)), METH_FASTCALL,
+    {"opaque", opaque_method, METH_FASTCALL,
      "opaque(*args)\n--\n\nAn empty C function without a model: calling it is a break. Returns its first argument or "
      "None."},
     {"set_option", set_option_method, METH_VARARGS, "set_option(name, value): see kt._dynamo.config"},
@@ -159,6 +162,29 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+const BreakReason* marked(Borrowed callable, std::string* context) {
+  static const BreakReason kGraphBreak = BreakReason::k_graph_break, kDisabled = BreakReason::k_disabled,
+                           kOpaque = BreakReason::k_opaque;
+  auto text_of = [](PyObject* object) {
+    const char* text = object != nullptr && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+    PyErr_Clear();  // a lone surrogate
+    return std::string(text == nullptr ? "" : text);
+  };
+  if (Py_TYPE(callable) == disabled_type) {
+    const Disabled* self = as_disabled(callable);
+    PyObject* function = self->wrapper.function;
+    *context = PyFunction_Check(function) ? text_of(reinterpret_cast<PyFunctionObject*>(function)->func_qualname)
+                                          : Py_TYPE(function)->tp_name;
+    if (std::string reason = text_of(self->reason); !reason.empty()) *context += ": " + reason;
+    return &kDisabled;
+  }
+  if (!PyCFunction_Check(callable)) return nullptr;
+  PyCFunction meaning = PyCFunction_GET_FUNCTION(callable);
+  if (meaning == graph_break_method) return &kGraphBreak;
+  if (meaning == opaque_method) return &kOpaque;
+  return nullptr;
+}
 
 bool init_control(PyObject* module) {
   disabled_type = make_wrapper_type(&disabled_kind);

@@ -1,5 +1,5 @@
 // What governs a trace, and the callables by which a program says so: graph_break, disable, opaque. compile.cpp asks
-// what a trace may do; the tracer knows the callables by name (jit/calls.cpp).
+// what a trace may do; the tracer asks what they mean (marked).
 #pragma once
 #include <string>
 

@@ -29,32 +29,30 @@ void drop_record(void* data) {  // the code object dies
   delete record;
 }
 
-// Code that nobody wants compiled for its own sake: the standard library and this package.
-std::vector<std::string> skipped_folders;
+// Code that nobody wants compiled for its own sake: the standard library and this package. Folders end with a slash.
+std::string library_folder, package_folder;
 
-bool find_skipped_folders() {
-  for (const char* module : {"os", "kintsugi"}) {
-    Ref name(PyUnicode_FromString(module));
-    Ref imported(name ? PyImport_GetModule(name.get()) : nullptr);
-    Ref file(imported ? PyObject_GetAttrString(imported.get(), "__file__") : nullptr);
-    const char* text = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
-    PyErr_Clear();  // frozen, or embedded: nothing to skip
-    if (text != nullptr) skipped_folders.push_back(std::string(text, 0, std::string(text).rfind('/') + 1));
-  }
-  return true;
+std::string folder_of(const char* module) {
+  Ref name(PyUnicode_FromString(module));
+  Ref imported(name ? PyImport_GetModule(name.get()) : nullptr);
+  Ref file(imported ? PyObject_GetAttrString(imported.get(), "__file__") : nullptr);
+  const char* text = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
+  PyErr_Clear();  // frozen, or embedded: nothing to skip
+  return text == nullptr ? "" : std::string(text, 0, std::string(text).rfind('/') + 1);
 }
 
-bool is_skipped_file(PyObject* filename) {
+void mark_if_skipped(CodeRecord* record) {
   SavedError saved;
-  const char* text = PyUnicode_AsUTF8(filename);
+  const char* text = PyUnicode_AsUTF8(record->code->co_filename);
   PyErr_Clear();
-  if (text == nullptr || *text == '\0') return true;
-  std::string name = text;
-  if (name.rfind("<frozen", 0) == 0) return true;
-  if (name.find("/site-packages/kintsugi/") == std::string::npos && name.find("/site-packages/") != std::string::npos)
-    return false;  // lies below the standard library
-  return std::any_of(skipped_folders.begin(), skipped_folders.end(),
-                     [&](const std::string& folder) { return name.rfind(folder, 0) == 0; });
+  std::string name = text == nullptr ? "" : text;
+  auto lies_in = [&](const std::string& folder) { return !folder.empty() && name.rfind(folder, 0) == 0; };
+  if (lies_in(package_folder)) {
+    record->skipped = true;
+  } else {
+    bool installed = name.find("/site-packages/") != std::string::npos;  // lies below the standard library
+    record->library = name.empty() || name.rfind("<frozen", 0) == 0 || (!installed && lies_in(library_folder));
+  }
 }
 
 // The callback of a segment's weakrefs: something it relied on has died.
@@ -99,7 +97,11 @@ void hold(Segment* segment, size_t index) {
 
 bool init_entries() {
   extra_index = _PyEval_RequestCodeExtraIndex(drop_record);
-  if (extra_index >= 0) return find_skipped_folders();
+  if (extra_index >= 0) {
+    library_folder = folder_of("os");
+    package_folder = folder_of("kintsugi");
+    return true;
+  }
   PyErr_SetString(PyExc_RuntimeError, "kintsugi: no extra slot is left on code objects; other tools took them all");
   return false;
 }
@@ -115,7 +117,7 @@ CodeRecord* record_of(PyCodeObject* code) {
   if (record != nullptr) return record;
   record = new CodeRecord;
   record->code = code;
-  record->skipped = is_skipped_file(code->co_filename);
+  mark_if_skipped(record);
   if (_PyCode_SetExtra(reinterpret_cast<PyObject*>(code), extra_index, record) != 0) {
     delete record;
     return nullptr;
@@ -184,7 +186,7 @@ void free_retired(Segment* segment) {
   if (segment->death != nullptr) PyCapsule_SetContext(PyCFunction_GET_SELF(segment->death), nullptr);
   for (PyObject* weak : segment->weak) Py_DECREF(weak);
   Py_XDECREF(segment->death);
-  std::vector<void*> bindings = segment->code->bindings;
+  std::vector<void*> bindings = std::move(segment->code->bindings);
   std::vector<Hold> holds = std::move(segment->holds);
   free_segment(segment->code);
   delete segment;
@@ -216,7 +218,7 @@ void reset_entries() {
     for (auto& entry : record->entries) {
       entry->memory = {};
       entry->limit_told = entry->beyond_help = false;
-      entry->forced_misses = 0;
+      entry->forced_misses = entry->full_misses = 0;
       entry->first = nullptr;
       for (Segment* segment : std::exchange(entry->segments, {})) {
         segment->entry = nullptr;

@@ -50,6 +50,7 @@ struct Entry {
   EntryMemory memory;
   int32_t outdated = 0;       // segments retired because a class changed
   int32_t forced_misses = 0;  // that miss_every_guard asked for
+  int32_t full_misses = 0;    // with all its segments there, from which nothing was learnt
   bool limit_told = false;
   bool beyond_help = false;  // tracing failed for a reason that will not go away
 };
@@ -58,7 +59,8 @@ struct CodeRecord {
   PyCodeObject* code = nullptr;  // borrowed: it owns us
   std::vector<std::unique_ptr<Entry>> entries;
   std::vector<Entry*> at;      // by offset: the latest entry there
-  bool skipped = false;        // never compiled when the hook offers it: the standard library, this package
+  bool skipped = false;        // never compiled when the hook offers it: this package, what was marked so
+  bool library = false;        // likewise, but for capture_everything: the standard library
   bool plain = false;          // frames that the hook offers run plain: complete runs recorded no tensor operation
   int32_t fruitless_runs = 0;  // complete captured runs without one
   std::vector<std::vector<PyTypeObject*>> plain_types;  // argument types for which calls are only forwarded

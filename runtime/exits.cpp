@@ -4,9 +4,37 @@
 #include <cstring>
 #include <optional>
 
+#include "runtime/hook.h"
+
 namespace kintsugi {
 
 namespace {
+
+// See RecipeKind::kHanded: zip and its like call iter() on what they are given, which may be user code.
+struct Handed {
+  PyObject ob_base;
+  PyObject* iterator;
+};
+void release_handed(PyObject* self) {
+  Py_XDECREF(reinterpret_cast<Handed*>(self)->iterator);
+  PyObject_Free(self);
+}
+PyObject* iterator_of_handed(PyObject* self) { return Py_NewRef(reinterpret_cast<Handed*>(self)->iterator); }
+
+PyObject* hand_on(PyObject* iterator) {
+  static PyTypeObject* type = [] {
+    static PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0) "kintsugi._runtime.Handed"};
+    made.tp_basicsize = sizeof(Handed);
+    made.tp_flags = Py_TPFLAGS_DEFAULT;
+    made.tp_dealloc = release_handed;
+    made.tp_iter = iterator_of_handed;
+    return PyType_Ready(&made) < 0 ? nullptr : &made;
+  }();
+  Handed* handed = type == nullptr ? nullptr : PyObject_New(Handed, type);
+  if (handed == nullptr) return nullptr;
+  handed->iterator = Py_NewRef(iterator);
+  return &handed->ob_base;
+}
 
 // Builds the objects of one exit or step. One recipe is one object. Containers that can hold themselves (a cell whose
 // function closes over it) are made empty first and filled when everything around them exists.
@@ -89,6 +117,8 @@ class Builder {
 
   PyObject* make_new(RecipeId id, const Recipe& recipe);
   PyObject* make_function(const Recipe& recipe);
+  PyObject* make_generator(RecipeId id, const Recipe& recipe);
+  bool fill_generator(const Recipe& recipe, PyObject* generator);
   PyObject* make_partial(const Recipe& recipe);
   PyObject* make_dict_walk(const Recipe& recipe);
 
@@ -131,9 +161,19 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kSet: return later(id, PySet_New(nullptr));
     case RecipeKind::kCell: return later(id, PyCell_New(nullptr));
     case RecipeKind::kInstance: {
-      auto* type = reinterpret_cast<PyTypeObject*>(constant(recipe.constant));
-      Ref nothing(PyTuple_New(0));
+      auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
+      Ref nothing(type == nullptr ? nullptr : PyTuple_New(0));
       return nothing ? later(id, PyBaseObject_Type.tp_new(type, nothing.get(), nullptr)) : nullptr;
+    }
+    case RecipeKind::kException: {
+      auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
+      PyObject* arguments = type == nullptr ? nullptr : part(recipe, 1);
+      return arguments == nullptr ? nullptr : later(id, type->tp_new(type, arguments, nullptr));
+    }
+    case RecipeKind::kHandled: {
+      PyObject* handled =
+          recipe.value != 0 ? PyErr_GetHandledException() : Py_XNewRef(handled_exception(this_thread()));
+      return handled != nullptr ? handled : Py_NewRef(Py_None);
     }
     case RecipeKind::kSlice: {
       PyObject *start = part(recipe, 0), *stop = start ? part(recipe, 1) : nullptr,
@@ -141,9 +181,13 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       return step == nullptr ? nullptr : PySlice_New(start, stop, step);
     }
     case RecipeKind::kFunction: return make_function(recipe);
+    case RecipeKind::kGenerator: return make_generator(id, recipe);
     case RecipeKind::kBoundMethod: {
       PyObject *function = part(recipe, 0), *self = function ? part(recipe, 1) : nullptr;
-      return self == nullptr ? nullptr : PyMethod_New(function, self);
+      if (self == nullptr) return nullptr;
+      bool builtin = Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type;
+      PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(self));
+      return builtin ? Py_TYPE(function)->tp_descr_get(function, self, type) : PyMethod_New(function, self);
     }
     case RecipeKind::kRange: return call(reinterpret_cast<PyObject*>(&PyRange_Type), recipe, 0);
     case RecipeKind::kRangeIterator: {
@@ -166,9 +210,21 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kDictView:
     case RecipeKind::kDictIterator: return make_dict_walk(recipe);
     case RecipeKind::kPartial: return make_partial(recipe);
+    case RecipeKind::kSetLike: return clone_set(constant(recipe.constant), /*frozen=*/recipe.value != 0);
     case RecipeKind::kCallObject: {
       PyObject* callable = part(recipe, 0);
       return callable == nullptr ? nullptr : call(callable, recipe, 1);
+    }
+    case RecipeKind::kHanded: {
+      PyObject* iterator = part(recipe, 0);
+      return iterator == nullptr ? nullptr : hand_on(iterator);
+    }
+    case RecipeKind::kWithState: {
+      PyObject *iterator = part(recipe, 0), *state = iterator ? part(recipe, 1) : nullptr;
+      if (state == nullptr || !fill_waiting()) return nullptr;
+      Ref name(PyUnicode_InternFromString("__setstate__"));
+      Ref none(name ? PyObject_CallMethodOneArg(iterator, name.get(), state) : nullptr);
+      return none ? Py_NewRef(iterator) : nullptr;
     }
     case RecipeKind::kNull:
     case RecipeKind::kValue:
@@ -193,7 +249,55 @@ PyObject* Builder::make_function(const Recipe& recipe) {
   if (function == nullptr) return nullptr;
   furnish(reinterpret_cast<PyFunctionObject*>(function), Py_XNewRef(pieces[0]), Py_XNewRef(pieces[1]),
           Py_XNewRef(pieces[3]), Py_XNewRef(pieces[2]));
-  return function;
+  if (recipe.parts.size() < 7) return function;
+  Ref made(function);
+  PyObject* wrapped = part(recipe, 6);
+  Ref module(wrapped ? PyImport_ImportModule("functools") : nullptr);
+  Ref done(module ? PyObject_CallMethod(module.get(), "update_wrapper", "OO", function, wrapped) : nullptr);
+  return done ? made.release() : nullptr;
+}
+
+// Parts: function, offset of the next instruction, then what the frame's slots hold.
+PyObject* Builder::make_generator(RecipeId id, const Recipe& recipe) {
+  PyObject *function = part(recipe, 0), *next = function ? part(recipe, 1) : nullptr;
+  if (next == nullptr) return nullptr;
+  if (!PyFunction_Check(function)) {
+    PyErr_SetString(PyExc_SystemError, "a generator's function is none");
+    return nullptr;
+  }
+  Ref made(new_generator(reinterpret_cast<PyFunctionObject*>(function),
+                         static_cast<PyCodeObject*>(bindings_[recipe.constant])));
+  if (!made) return nullptr;
+  int offset = static_cast<int>(PyLong_AsLong(next));
+  if (offset >= 0) return later(id, made.release());
+  if (offset == kGeneratorFilledLater) set_suspended(made.get());  // a new one takes no value
+  if (offset == kGeneratorFinished) {
+    Ref none(PyObject_CallMethod(made.get(), "close", nullptr));
+    if (!none) return nullptr;
+  }
+  return made.release();
+}
+
+bool Builder::fill_generator(const Recipe& recipe, PyObject* generator) {
+  PyObject* next = part(recipe, 1);
+  if (next == nullptr) return false;
+  Frame* frame = frame_of_generator(generator);
+  PyCodeObject* code = code_of(frame);
+  int offset = static_cast<int>(PyLong_AsLong(next)), held = value_count(frame);
+  int count = static_cast<int>(recipe.parts.size()) - 2;
+  KN_CHECK(count <= local_slots(code) + stack_slots(code) && held <= count);
+  for (int i = 0; i < count; ++i) {
+    PyObject* object = get(recipe.parts[static_cast<size_t>(i) + 2]);
+    if (object == nullptr && PyErr_Occurred()) return false;
+    PyObject* old = std::exchange(slots_of(frame)[i], Py_XNewRef(object));
+    if (i < held)
+      Py_XDECREF(old);
+    else
+      set_value_count(frame, i + 1);
+  }
+  set_next(frame, offset);
+  if (!is_generator_start(code, offset)) set_suspended(generator);
+  return true;
 }
 
 PyObject* Builder::make_partial(const Recipe& recipe) {
@@ -209,7 +313,7 @@ PyObject* Builder::make_partial(const Recipe& recipe) {
 
 // keys(), values() or items() of a dict, or an iterator over it that has given some items already.
 PyObject* Builder::make_dict_walk(const Recipe& recipe) {
-  static constexpr const char* kMethods[] = {"keys", "values", "items"};
+  static constexpr const char* kMethods[] = {"keys", "values", "items", "__iter__"};
   PyObject* dict = part(recipe, 0);
   if (dict == nullptr || !fill_waiting()) return nullptr;
   Ref view(PyObject_CallMethod(dict, kMethods[recipe.value], nullptr));
@@ -228,6 +332,19 @@ PyObject* Builder::make_dict_walk(const Recipe& recipe) {
 bool Builder::fill(const Recipe& recipe, PyObject* container) {
   const auto& parts = recipe.parts;
   switch (recipe.kind) {
+    case RecipeKind::kException: {
+      PyObject *cause = get(parts[2]), *context = cause || !PyErr_Occurred() ? get(parts[3]) : nullptr;
+      if (PyErr_Occurred()) return false;
+      if (cause != nullptr) PyException_SetCause(container, Py_NewRef(cause));
+      if (context != nullptr && context != Py_None) PyException_SetContext(container, Py_NewRef(context));
+      reinterpret_cast<PyBaseExceptionObject*>(container)->suppress_context = recipe.value != 0;
+      for (size_t i = 4; i + 1 < parts.size(); i += 2) {
+        PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
+        if (value == nullptr || PyObject_GenericSetAttr(container, key, value) != 0) return false;
+      }
+      return true;
+    }
+    case RecipeKind::kGenerator: return fill_generator(recipe, container);
     case RecipeKind::kCell: {
       PyObject* content = parts.empty() ? nullptr : get(parts[0]);
       if (content == nullptr && PyErr_Occurred()) return false;
@@ -244,7 +361,7 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       return true;
     case RecipeKind::kDict:
     case RecipeKind::kInstance:
-      for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+      for (size_t i = recipe.kind == RecipeKind::kInstance ? 1 : 0; i + 1 < parts.size(); i += 2) {
         PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
         if (value == nullptr) return false;
         int failed = recipe.kind == RecipeKind::kDict ? PyDict_SetItem(container, key, value)
@@ -259,7 +376,8 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
 // What a Builder remembers, on the caller's stack.
 #define KN_MEMO(plan) static_cast<PyObject**>(alloca((plan).recipes.size() * sizeof(PyObject*) + 1))
 
-// "ZeroDivisionError: text" becomes the pending exception.
+}  // namespace
+
 void raise_from_text(const std::string& text) {
   size_t colon = text.find(": ");
   std::string name = text.substr(0, colon);
@@ -270,8 +388,6 @@ void raise_from_text(const std::string& text) {
   else if (!PyErr_Occurred())
     PyErr_SetString(PyExc_SystemError, text.c_str());
 }
-
-}  // namespace
 
 bool Leaving::build(NativeState* state, ExitId id) {
   segment_ = state->segment;
@@ -285,6 +401,7 @@ bool Leaving::build(NativeState* state, ExitId id) {
     PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
   size_t wanted = 0;
   for (const FrameState& frame : exit_->frames) wanted += 1 + frame.slots.size();
+  wanted += exit_->raised.size() + 1;
   if (wanted > kInlineObjects) objects_ = static_cast<PyObject**>(PyMem_Malloc(wanted * sizeof(PyObject*)));
   bool good = objects_ != nullptr;
   if (!good) {
@@ -320,6 +437,9 @@ bool Leaving::build(NativeState* state, ExitId id) {
         add(frame.function);
         for (const auto& [slot, recipe] : frame.slots) add(recipe);
       }
+      extra_ = object_count_;
+      add(exit_->handled);
+      for (const RaisedState& raised : exit_->raised) add(raised.exception);
     }
   }
   if (good && exit_->error != kNoConstant) raise_from_text(plan.constants[static_cast<size_t>(exit_->error)].text);
@@ -351,18 +471,63 @@ void Leaving::restore_error() {
                 std::exchange(error_traceback_, nullptr));
 }
 
+// The context that an exception raised by native code would have, had the thread handled what the trace did.
+void Leaving::chain_error(PyObject* handled) {
+  if (error_type_ == nullptr) return;
+  PyErr_NormalizeException(&error_type_, &error_value_, &error_traceback_);
+  PyObject* last = error_value_;
+  for (PyObject* context; (context = PyException_GetContext(last)) != nullptr; last = context) {
+    Py_DECREF(context);  // the exception keeps it
+    if (context == handled || context == error_value_) return;
+    Ref outer(PyErr_GetHandledException());
+    if (context == outer.get()) break;
+  }
+  if (last != handled) PyException_SetContext(last, Py_NewRef(handled));
+}
+
+void Leaving::hand_on_handled(PyThreadState* thread) {
+  if (exit_->handled < 0) return;
+  if (exit_->kind == ExitKind::kRaise) chain_error(objects_[extra_]);
+  std::swap(handled_exception(thread), objects_[extra_]);
+}
+
+bool Leaving::was_raised_in(size_t index) const {
+  for (const RaisedState& raised : exit_->raised)
+    if (raised.frame == static_cast<int32_t>(index)) return true;
+  return false;
+}
+
+void Leaving::add_tracebacks(size_t index, Activation& activation) {
+  for (size_t i = 0; i < exit_->raised.size(); ++i) {
+    const RaisedState& raised = exit_->raised[i];
+    if (raised.frame != static_cast<int32_t>(index)) continue;
+    PyObject* exception = objects_[extra_ + 1 + i];
+    set_running(activation.frame, raised.unit);
+    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), Py_NewRef(exception), PyException_GetTraceback(exception));
+    add_traceback_entry(activation);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (value == exception && traceback != nullptr) PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+}
+
 PyObject** Leaving::objects_of(size_t index) {
   size_t first = 0;
   for (size_t i = 0; i < index; ++i) first += 1 + exit_->frames[i].slots.size();
   return objects_ + first;
 }
 
+std::string Leaving::refusal(size_t index) const {
+  ConstantId text = exit_->frames[index].refusal;
+  return text == kNoConstant ? std::string() : segment_->plan.constants[static_cast<size_t>(text)].text;
+}
 PyCodeObject* Leaving::code(size_t index) const {
   return static_cast<PyCodeObject*>(segment_->bindings[static_cast<size_t>(exit_->frames[index].code)]);
 }
-PyFunctionObject* Leaving::function(size_t index) const {
-  return reinterpret_cast<PyFunctionObject*>(const_cast<Leaving*>(this)->objects_of(index)[0]);
-}
+PyObject* Leaving::take_callee(size_t index) { return std::exchange(objects_of(index)[0], nullptr); }
 
 void Leaving::write_slots(size_t index, Activation& activation) {
   const FrameState& state = exit_->frames[index];

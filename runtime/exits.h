@@ -2,6 +2,8 @@
 // here it is carried out. All objects of an exit are built before the first slot changes, so that a failure changes
 // nothing. Called by call.cpp at exits and by step_helpers.cpp for the step `build`.
 #pragma once
+#include <string>
+
 #include "jit/glue.h"
 #include "runtime/python.h"
 #include "runtime/resume.h"
@@ -23,19 +25,27 @@ class Leaving {
   const Exit* exit() const { return exit_; }
   const FrameState& frame(size_t index) const { return exit_->frames[index]; }
   size_t frame_count() const { return exit_->frames.size(); }
-  PyCodeObject* code(size_t index) const;          // borrowed from the segment
-  PyFunctionObject* function(size_t index) const;  // of an inlined frame; borrowed from here
+  PyCodeObject* code(size_t index) const;   // borrowed from the segment
+  PyObject* take_callee(size_t index);      // an inlined frame's function, or a resumed one's generator; once
+  std::string refusal(size_t index) const;  // see FrameState; empty: none
   PyObject* take_result() { return std::exchange(result_, nullptr); }
 
   // Makes frame `index` hold what the exit says. Root: slots that are not named keep what they hold. An inlined frame:
   // they become unbound. The stack gets the exit's depth. Old contents go last.
   void write_slots(size_t index, Activation& activation);
 
+  // What the trace handled becomes what the thread handles. Once, before anything can look at it.
+  void hand_on_handled(PyThreadState* thread);
+  // Exceptions that the trace raised in frame `index` get their entries of the traceback: that frame, made real.
+  bool was_raised_in(size_t index) const;
+  void add_tracebacks(size_t index, Activation& activation);
+
   void restore_error();  // the exception becomes the thread's pending one
 
  private:
   void drop();
   void drop_error();
+  void chain_error(PyObject* handled);
   PyObject** objects_of(size_t index);
 
   const Exit* exit_ = nullptr;
@@ -47,7 +57,10 @@ class Leaving {
   PyObject* inline_objects_[kInlineObjects];
   PyObject** objects_ = inline_objects_;
   size_t object_count_ = 0;
+  size_t extra_ = 0;  // then: what is handled, and one exception an entry of Exit::raised
 };
+
+void raise_from_text(const std::string& text);  // "ZeroDivisionError: text" becomes the pending exception
 
 // The object of one recipe: a new reference, or null with an exception set.
 PyObject* build_recipe(NativeState* state, RecipeId recipe);

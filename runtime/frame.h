@@ -73,6 +73,9 @@ inline void enter_again(PyThreadState* thread) {
   --thread->recursion_remaining;
 }  // what leave_call has just given back
 
+// What sys.exc_info() tells of the running handler: an exception, None or null. Owned by the thread.
+inline PyObject*& handled_exception(PyThreadState* thread) { return thread->exc_info->exc_value; }
+
 // Automatic garbage collection: it runs finalisers, so any Python code, wherever an object is made. Answers what it
 // was.
 inline bool set_collector(PyThreadState* thread, bool on) {
@@ -149,13 +152,35 @@ inline void set_caller(Frame* frame, Frame* caller) { frame->previous = caller; 
 inline bool is_fresh(const Frame* frame) { return frame->prev_instr == _PyCode_CODE(frame->f_code) - 1; }
 inline bool is_of_generator(const Frame* frame) { return frame->owner != FRAME_OWNED_BY_THREAD; }
 
+inline int position_of(const Frame* frame) { return _PyInterpreterFrame_LASTI(frame); }  // in units; see set_running
+inline bool is_incomplete(const Frame* frame) { return _PyFrame_IsIncomplete(const_cast<Frame*>(frame)); }
+
 // `count` includes the locals: what CPython drops when the frame dies, and the evaluator's stack when it begins.
 inline void set_value_count(Frame* frame, int count) { frame->stacktop = count; }
+inline bool has_frame_object(const Frame* frame) { return frame->frame_obj != nullptr; }
 inline int value_count(const Frame* frame) { return frame->stacktop; }
 
 // prev_instr is the unit before the next instruction; while an instruction runs, that is the instruction itself.
 inline void set_running(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
 inline void set_next(Frame* frame, int unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
+
+// A generator that does not run.
+inline Frame* frame_of_generator(PyObject* generator) {
+  return reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
+}
+inline bool is_suspended(PyObject* generator) {  // or new
+  return reinterpret_cast<PyGenObject*>(generator)->gi_frame_state < FRAME_EXECUTING;
+}
+inline void set_suspended(PyObject* generator) {  // at a yield; a new one is not
+  reinterpret_cast<PyGenObject*>(generator)->gi_frame_state = FRAME_SUSPENDED;
+}
+// Resuming pushes what is sent, owned, on the frame's stack.
+inline PyObject* take_sent(Frame* frame) { return frame->localsplus[--frame->stacktop]; }
+inline void rename_generator(PyObject* generator, const PyFunctionObject* function) {
+  auto* made = reinterpret_cast<PyGenObject*>(generator);
+  Py_SETREF(made->gi_name, Py_NewRef(function->func_name));
+  Py_SETREF(made->gi_qualname, Py_NewRef(function->func_qualname));
+}
 
 // ---- Code ----------------------------------------------------------------------------------------------------------
 
@@ -169,6 +194,11 @@ inline const uint16_t* plain_units(PyCodeObject* code) {
   }
   return reinterpret_cast<const uint16_t*>(PyBytes_AS_STRING(code->_co_code));
 }
+// The instruction before this one is the one that makes a generator of its frame.
+inline bool is_generator_start(PyCodeObject* code, int unit) {
+  const uint16_t* units = plain_units(code);
+  return units != nullptr && unit > 0 && (units[unit - 1] & 0xff) == 75 /* RETURN_GENERATOR */;
+}
 inline int unit_count(const PyCodeObject* code) { return static_cast<int>(Py_SIZE(code)); }
 
 // An ordinary function: optimised locals, and neither a generator nor a coroutine.
@@ -176,11 +206,22 @@ inline bool is_ordinary(const PyCodeObject* code) {
   constexpr int kNot = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
   return (code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS | kNot)) == (CO_OPTIMIZED | CO_NEWLOCALS);
 }
+// A generator function, and no coroutine of any kind.
+inline bool is_generator(const PyCodeObject* code) {
+  constexpr int kKinds = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  return (code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS | kKinds)) == (CO_OPTIMIZED | CO_NEWLOCALS | CO_GENERATOR);
+}
 inline int local_slots(const PyCodeObject* code) { return code->co_nlocalsplus; }
 inline int stack_slots(const PyCodeObject* code) { return code->co_stacksize; }
 inline int first_free_variable(const PyCodeObject* code) { return code->co_nlocals + code->co_nplaincellvars; }
 inline PyObject* slot_name(const PyCodeObject* code, int slot) {
   return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
+}
+
+// A generator that waits inside a block with a handler: closing it runs that.
+inline bool runs_code_when_closed(PyObject* generator) {
+  auto* self = reinterpret_cast<PyGenObject*>(generator);
+  return self->gi_frame_state == FRAME_SUSPENDED && PyBytes_GET_SIZE(self->gi_code->co_exceptiontable) > 0;
 }
 
 // ---- Functions -----------------------------------------------------------------------------------------------------
@@ -218,6 +259,7 @@ inline constexpr int kManagedDictOffset = -3 * static_cast<int>(sizeof(PyObject*
 inline PyDictValues* inline_values_of(PyObject* object) {
   return has_managed_dict(object) ? *_PyObject_ValuesPointer(object) : nullptr;
 }
+inline PyObject* const* items_of(const PyDictValues* values) { return values->values; }
 inline PyObject* instance_dict_of(PyObject* object) {  // borrowed; null when there is none (yet)
   if (has_managed_dict(object)) return *_PyObject_ManagedDictPointer(object);
   PyObject** place = _PyObject_GetDictPtr(object);
@@ -292,17 +334,95 @@ inline bool has_only_str_keys(PyObject* dict) { return DK_IS_UNICODE(keys_of(dic
 inline uint64_t version_of_dict(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 inline Py_ssize_t entry_count_of(const PyDictKeysObject* keys) { return keys->dk_nentries; }
 
-// The item that a list iterator gives next, borrowed, and the iterator moved on. Null, and nothing moved: there is
-// none.
-struct ListIterator {  // listiterobject of Objects/listobject.c, in no header
+// ---- Sets ----------------------------------------------------------------------------------------------------------
+
+inline bool is_entry(const setentry& entry) { return entry.key != nullptr && entry.hash != -1; }  // -1: deleted
+
+// A set of the type with the very table of `like`: the same order, now and after further changes. Null with an
+// exception set when memory is short.
+inline PyObject* clone_set(PyObject* like, bool frozen) {
+  auto* from = reinterpret_cast<PySetObject*>(like);
+  PyObject* clone = frozen ? PyFrozenSet_New(nullptr) : PySet_New(nullptr);
+  if (clone == nullptr) return nullptr;
+  auto* to = reinterpret_cast<PySetObject*>(clone);
+  if (from->table != from->smalltable) {
+    auto* table = static_cast<setentry*>(PyMem_Malloc(static_cast<size_t>(from->mask + 1) * sizeof(setentry)));
+    if (table == nullptr) {
+      Py_DECREF(clone);
+      return PyErr_NoMemory();
+    }
+    to->table = table;
+  }
+  for (Py_ssize_t i = 0; i <= from->mask; ++i) {
+    to->table[i] = from->table[i];
+    if (is_entry(from->table[i])) Py_INCREF(from->table[i].key);
+  }
+  to->mask = from->mask;
+  to->fill = from->fill;
+  to->used = from->used;
+  to->finger = from->finger;
+  return clone;
+}
+
+// Entry by entry, dummies too; `same` compares two keys of one hash without running user code.
+template <typename Same>
+bool have_same_table(PyObject* a, PyObject* b, Same same) {
+  auto *x = reinterpret_cast<PySetObject*>(a), *y = reinterpret_cast<PySetObject*>(b);
+  if (x->used != y->used || x->fill != y->fill || x->mask != y->mask || x->finger != y->finger) return false;
+  for (Py_ssize_t i = 0; i <= x->mask; ++i) {
+    const setentry &left = x->table[i], &right = y->table[i];
+    if (left.hash != right.hash || (left.key == nullptr) != (right.key == nullptr)) return false;
+    if (is_entry(left) && !same(left.key, right.key)) return false;
+  }
+  return true;
+}
+
+// Keys of the hash, until `stop` says so. Linear: the order of probing is set.c's own business.
+template <typename Stop>
+void keys_of_hash(PyObject* set, Py_hash_t hash, Stop stop) {
+  auto* from = reinterpret_cast<PySetObject*>(set);
+  for (Py_ssize_t i = 0; i <= from->mask; ++i)
+    if (from->table[i].hash == hash && is_entry(from->table[i]) && stop(from->table[i].key)) return;
+}
+
+// Counts registrations of abstract classes: Modules/_abc.c, the module's state. Null: it has none.
+inline const uint64_t* abc_counter(PyObject* module) {
+  struct State {
+    PyTypeObject* data_type;
+    unsigned long long counter;
+  };
+  auto* state = static_cast<const State*>(PyModule_GetState(module));
+  static_assert(sizeof(uint64_t) == sizeof state->counter);
+  return state == nullptr ? nullptr : reinterpret_cast<const uint64_t*>(&state->counter);
+}
+
+// Iterators as Objects/listobject.c, tupleobject.c, enumobject.c and Python/bltinmodule.c lay them out, in no header.
+struct SequenceIterator {  // of a list or tuple
   PyObject ob_base;
   Py_ssize_t index;
-  PyObject* list;  // null once exhausted
+  PyObject* sequence;  // null once exhausted
 };
-inline PyObject* next_of_list_iterator(PyObject* iterator) {
-  auto* it = reinterpret_cast<ListIterator*>(iterator);
-  if (it->list == nullptr || it->index >= PyList_GET_SIZE(it->list)) return nullptr;
-  return PyList_GET_ITEM(it->list, it->index++);
+struct EnumerateIterator {
+  PyObject ob_base;
+  Py_ssize_t count;
+  PyObject* iterator;
+};
+struct ZipIterator {
+  PyObject ob_base;
+  Py_ssize_t size;
+  PyObject* iterators;  // a tuple
+};
+// The item that comes `ahead` after what a list or tuple iterator stands at, borrowed; null: there is none.
+inline PyObject* item_of_sequence_iterator(PyObject* iterator, Py_ssize_t ahead) {
+  auto* it = reinterpret_cast<SequenceIterator*>(iterator);
+  if (it->sequence == nullptr || it->index + ahead >= Py_SIZE(it->sequence)) return nullptr;
+  return PySequence_Fast_GET_ITEM(it->sequence, it->index + ahead);
+}
+// The next one, and the iterator moved on. Null, and nothing moved: there is none.
+inline PyObject* next_of_sequence_iterator(PyObject* iterator) {
+  PyObject* item = item_of_sequence_iterator(iterator, 0);
+  if (item != nullptr) ++reinterpret_cast<SequenceIterator*>(iterator)->index;
+  return item;
 }
 
 }  // namespace kintsugi

@@ -1,5 +1,6 @@
 #include "runtime/hook.h"
 
+#include <atomic>
 #include <vector>
 
 #include "runtime/resume.h"
@@ -16,9 +17,11 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag);
 static PyInterpreterState* home;                    // whose frames we take
 static Evaluator below = _PyEval_EvalFrameDefault;  // who evaluates what we do not take
 static Evaluator over_us = nullptr;                 // a hook that was put over ours
-static int capturing_threads = 0;
+static std::atomic<int> capturing_threads = 0;  // a thread that captured to its end counts itself out without the lock
 static Capture default_capture = {};
+static const Capture* for_every_thread = nullptr;
 [[gnu::tls_model("initial-exec")]] static thread_local const Capture* capturing = nullptr;
+[[gnu::tls_model("initial-exec")]] static thread_local bool joined = false;  // this thread has seen for_every_thread
 
 static void add_capturing_thread() {
   if (capturing_threads++ > 0) return;
@@ -54,6 +57,28 @@ CaptureScope::CaptureScope(bool on) : before_(capturing) {
 }
 CaptureScope::CaptureScope(const Capture* capture) : before_(capturing) { switch_capture(capture); }
 CaptureScope::~CaptureScope() { switch_capture(before_); }
+
+struct CountOut {
+  bool wanted = false;
+  ~CountOut() {
+    if (wanted && std::exchange(capturing, nullptr) != nullptr) --capturing_threads;
+  }
+};
+static thread_local CountOut at_thread_end;
+
+static void join_capture() {
+  joined = true;
+  at_thread_end.wanted = true;
+  if (capturing == nullptr) switch_capture(for_every_thread);
+}
+
+void capture_every_thread(const Capture* capture) {
+  for_every_thread = capture;
+  if (capture == nullptr)
+    switch_capture(nullptr);
+  else
+    join_capture();
+}
 
 // ---- One-shot ------------------------------------------------------------------------------------------------------
 // Between arming and the frame only argument binding runs. With automatic collection held off and plain keyword names
@@ -128,6 +153,34 @@ static Ref function_with_code(PyFunctionObject* function, PyCodeObject* code) {
   return made;
 }
 
+// A call that binds None to every parameter, of a function with this code. False: an exception is set.
+struct PlaceholderCall {
+  Ref stand_in, kwnames;
+  PyFunctionObject* function;
+  PyObject* const* arguments;
+  Py_ssize_t count;
+
+  bool prepare(PyFunctionObject* given, PyCodeObject* code) {
+    function = given;
+    if (code_of(function) != code) {
+      stand_in = function_with_code(function, code);
+      if (!stand_in) return false;
+      function = reinterpret_cast<PyFunctionObject*>(stand_in.get());
+    }
+    count = code->co_argcount;
+    if (code->co_kwonlyargcount > 0) {
+      kwnames = Ref(
+          PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
+      if (!kwnames) return false;
+    }
+    static std::vector<PyObject*> nones;
+    size_t wanted = static_cast<size_t>(code->co_argcount + code->co_kwonlyargcount);
+    if (nones.size() < wanted) nones.resize(wanted, Py_None);
+    arguments = nones.data();
+    return true;
+  }
+};
+
 PyObject* call_with_placeholders(PyFunctionObject* function, PyCodeObject* code, FrameTaken taken, void* context) {
   PyThreadState* thread = this_thread();
   if (c_stack_is_short()) return nullptr;
@@ -136,23 +189,38 @@ PyObject* call_with_placeholders(PyFunctionObject* function, PyCodeObject* code,
                  is_ordinary(code) ? "this is not the interpreter that imported kintsugi" : "not an ordinary function");
     return nullptr;
   }
-  Ref stand_in;
-  if (code_of(function) != code) {
-    stand_in = function_with_code(function, code);
-    if (!stand_in) return nullptr;
-    function = reinterpret_cast<PyFunctionObject*>(stand_in.get());
-  }
-  Ref kwnames;
-  if (code->co_kwonlyargcount > 0) {
-    kwnames =
-        Ref(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
-    if (!kwnames) return nullptr;
-  }
-  static std::vector<PyObject*> nones;
-  size_t wanted = static_cast<size_t>(code->co_argcount + code->co_kwonlyargcount);
-  if (nones.size() < wanted) nones.resize(wanted, Py_None);
-  return call_armed(function, nones.data(), static_cast<size_t>(code->co_argcount), kwnames.get(), thread, taken,
+  PlaceholderCall call;
+  if (!call.prepare(function, code)) return nullptr;
+  return call_armed(call.function, call.arguments, static_cast<size_t>(call.count), call.kwnames.get(), thread, taken,
                     context);
+}
+
+PyObject* new_generator(PyFunctionObject* function, PyCodeObject* code) {
+  PlaceholderCall call;
+  if (!is_generator(code) || !call.prepare(function, code)) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "kintsugi: not a generator function");
+    return nullptr;
+  }
+  PyObject* made = _PyFunction_Vectorcall(reinterpret_cast<PyObject*>(call.function), call.arguments,
+                                          static_cast<size_t>(call.count), call.kwnames.get());
+  if (made != nullptr && call.stand_in) rename_generator(made, function);
+  return made;
+}
+
+// ---- Resumed generators --------------------------------------------------------------------------------------------
+
+static ResumptionTaken* awaited = nullptr;
+
+ResumptionTaken::ResumptionTaken(PyObject* generator, FrameTaken taken, void* context)
+    : frame_(frame_of_generator(generator)), taken_(taken), context_(context) {
+  add_capturing_thread();
+  awaited = this;
+}
+
+void ResumptionTaken::end() {
+  if (!std::exchange(on_, false)) return;
+  awaited = nullptr;
+  remove_capturing_thread();
 }
 
 // ---- The hook ------------------------------------------------------------------------------------------------------
@@ -180,7 +248,16 @@ static PyObject* evaluate_aside(PyThreadState* thread, Frame* frame, int throwfl
   return calling_python([&] { return below(thread, frame, throwflag); });
 }
 
+PyObject* ResumptionTaken::take(PyThreadState* thread) {
+  came_ = true;
+  end();
+  Py_DECREF(take_sent(frame_));
+  return run_taken(thread, frame_, taken_, context_);
+}
+
 static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
+  if (awaited != nullptr && throwflag == 0 && awaited->is_for(frame)) [[unlikely]]
+    return awaited->take(thread);
   if (armed != nullptr) [[unlikely]] {
     bool ours = throwflag == 0 && thread == armed->thread && function_of(frame) == armed->function && is_fresh(frame) &&
                 current_frame(thread) == armed->caller;
@@ -195,6 +272,8 @@ static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
   }
   if (c_stack_left() < kStackReserve) [[unlikely]]
     return evaluate_aside(thread, frame, throwflag);
+  if (for_every_thread != nullptr && !joined && thread->interp == home) [[unlikely]]
+    join_capture();
   const Capture* capture = capturing;
   if (capture != nullptr && throwflag == 0 && thread->interp == home && is_ordinary(code_of(frame)) &&
       is_fresh(frame) && !is_of_generator(frame) && !is_traced(thread) && capture->wants != nullptr &&

@@ -30,6 +30,29 @@ PyObject* call_with_frame(PyFunctionObject* function, PyObject* const* args, siz
 // RuntimeError where frames cannot be taken.
 PyObject* call_with_placeholders(PyFunctionObject* function, PyCodeObject* code, FrameTaken taken, void* context);
 
+// A generator of `function` with every parameter bound to None, at its start. `code` as above.
+PyObject* new_generator(PyFunctionObject* function, PyCodeObject* code);
+
+// While this lives, the frame of `generator` goes to `taken` when somebody resumes it with a value; that value is
+// dropped. One at a time.
+class ResumptionTaken {
+ public:
+  ResumptionTaken(PyObject* generator, FrameTaken taken, void* context);
+  ~ResumptionTaken() { end(); }
+  ResumptionTaken(const ResumptionTaken&) = delete;
+  ResumptionTaken& operator=(const ResumptionTaken&) = delete;
+  void end();
+  bool came() const { return came_; }
+  bool is_for(const Frame* frame) const { return frame == frame_; }
+  PyObject* take(PyThreadState* thread);  // the hook has its frame
+
+ private:
+  Frame* frame_;
+  FrameTaken taken_;
+  void* context_;
+  bool on_ = true, came_ = false;
+};
+
 // Whom capture offers frames to. `wants` is asked for each fresh frame of an ordinary function and must be quick.
 struct Capture {
   bool (*wants)(PyCodeObject* code);
@@ -51,5 +74,9 @@ class CaptureScope {
   const Capture* before_;
 };
 bool is_capturing();
+
+// Turns capture on for good in this thread and in every thread that runs Python code from now on: with this one, which
+// must live for ever. Null: threads that come later start without. For tests that judge the runtime by other programs.
+void capture_every_thread(const Capture* capture);
 
 }  // namespace kintsugi

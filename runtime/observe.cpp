@@ -96,7 +96,7 @@ std::string message_of(const BreakRecord& record) {
 
 std::string error_text(const BreakRecord& record) {
   return message_of(record) + "\nfrom user code:\n" + stack_text(record.stack) +
-         "\nSet kt._dynamo.config.verbose for the internal stack.";
+         "\nSet kt._dynamo.config.verbose to have every log record in full.";
 }
 
 void log_break(const BreakRecord& record) {
@@ -107,13 +107,16 @@ void log_break(const BreakRecord& record) {
   std::string place = where.file + ":" + std::to_string(where.line);
   std::string chain = std::to_string(record.reason);
   for (const std::string& entry : record.stack) chain += "\n" + entry;
-  if (!seen->insert(chain).second) {
+  if (!seen->insert(chain).second && !options.verbose) {
     write_record(LogKind::k_graph_breaks,
                  "Graph break (user stack suppressed, it is a duplicate) at " + place + "\n" + message_of(record));
     return;
   }
-  write_record(LogKind::k_graph_breaks, "Graph break in user code at " + place + "\nGraph Break Reason: " +
-                                            message_of(record) + "User code traceback:\n" + stack_text(record.stack));
+  const char* note =
+      options.verbose ? "This attempt may have begun in the middle of the function that was compiled.\n" : "";
+  write_record(LogKind::k_graph_breaks, "Graph break in user code at " + place +
+                                            "\nGraph Break Reason: " + message_of(record) + note +
+                                            "User code traceback:\n" + stack_text(record.stack));
 }
 
 bool compiles_are_shown() {

@@ -12,21 +12,22 @@
 namespace kintsugi {
 
 // One row a counter: KN_COUNTER(name, "meaning"). Shown as kt._dynamo.utils.counters['native'].
-#define KN_COUNTERS(KN_COUNTER)                                                      \
-  KN_COUNTER(frameless_calls, "calls answered before a frame existed")               \
-  KN_COUNTER(segments, "segments compiled")                                          \
-  KN_COUNTER(kernels, "kernel steps of the segments that ran")                       \
-  KN_COUNTER(call_outs, "instructions performed through the C API at a break")       \
-  KN_COUNTER(hand_overs, "frames whose rest the default evaluator ran")              \
-  KN_COUNTER(fallbacks, "failures of ours after which a call ran plain")             \
-  KN_COUNTER(misses, "look-ups that no segment answered")                            \
-  KN_COUNTER(frames, "frames made real by a break")                                  \
-  KN_COUNTER(captured_frames, "frames of callees that the hook brought in")          \
-  KN_COUNTER(plain_calls, "calls forwarded because nothing in them can be compiled") \
-  KN_COUNTER(steps_everywhere, "breaks that break_everywhere asked for")             \
-  KN_COUNTER(forced_misses, "look-ups that miss_every_guard turned into misses")     \
-  KN_COUNTER(evictions, "segments dropped to make room")                             \
-  KN_COUNTER(unfused, "segments compiled without fusion")                            \
+#define KN_COUNTERS(KN_COUNTER)                                                              \
+  KN_COUNTER(frameless_calls, "calls answered before a frame existed")                       \
+  KN_COUNTER(segments, "segments compiled")                                                  \
+  KN_COUNTER(segment_runs, "segments run by the loop that drives a call, beyond first hits") \
+  KN_COUNTER(kernels, "kernel steps of the segments that ran")                               \
+  KN_COUNTER(call_outs, "instructions performed through the C API at a break")               \
+  KN_COUNTER(hand_overs, "frames whose rest the default evaluator ran")                      \
+  KN_COUNTER(fallbacks, "failures of ours after which a call ran plain")                     \
+  KN_COUNTER(misses, "look-ups that no segment answered")                                    \
+  KN_COUNTER(frames, "frames made real by a break")                                          \
+  KN_COUNTER(captured_frames, "frames of callees that the hook brought in")                  \
+  KN_COUNTER(plain_calls, "calls forwarded because nothing in them can be compiled")         \
+  KN_COUNTER(steps_everywhere, "breaks that break_everywhere asked for")                     \
+  KN_COUNTER(forced_misses, "look-ups that miss_every_guard turned into misses")             \
+  KN_COUNTER(evictions, "segments dropped to make room")                                     \
+  KN_COUNTER(unfused, "segments compiled without fusion")                                    \
   KN_COUNTER(early_frames, "frames that no_frameless made before the first segment")
 
 struct Counters {

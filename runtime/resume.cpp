@@ -3,6 +3,8 @@
 #include <opcode.h>
 #include <unistd.h>
 
+#include "jit/bytecode.h"
+
 namespace kintsugi {
 
 void sleep_for_ever() {
@@ -103,7 +105,60 @@ PyObject* raise_at(Activation& activation, int offset) {
   return evaluate_rest(activation, /*throwing=*/true);
 }
 
+void add_traceback_entry(Activation& activation) {
+  if (is_incomplete(activation.frame)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyFrameObject* frame = PyThreadState_GetFrame(activation.thread);
+  if (frame == nullptr) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    PyErr_NoMemory();
+    return;
+  }
+  PyErr_Restore(type, value, traceback);
+  PyTraceBack_Here(frame);
+  Py_DECREF(frame);
+}
+
+int unwind(Activation& activation, int offset, bool again) {
+  KN_CHECK(activation.frame != nullptr && PyErr_Occurred() != nullptr);
+  int unit = opcode_unit(activation.code, offset);
+  if (!again) {
+    set_running(activation.frame, unit);
+    add_traceback_entry(activation);
+  }
+  const Handler* handler = bytecode_of(activation.code).handler_at(unit);
+  auto drop_to = [&](int depth) {
+    while (activation.depth > depth) Py_XDECREF(activation.stack()[--activation.depth]);
+  };
+  while (handler != nullptr) {
+    drop_to(handler->depth);
+    if (handler->lasti) {
+      PyObject* position = PyLong_FromLong(position_of(activation.frame));
+      if (position == nullptr) continue;
+      activation.stack()[activation.depth++] = position;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyException_SetTraceback(value, traceback != nullptr ? traceback : Py_None);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    activation.stack()[activation.depth++] = value;
+    return handler->target;
+  }
+  drop_to(0);
+  return -1;
+}
+
 PyObject* finish(Activation& activation, PyObject* result) {
+  if (activation.frame != nullptr && !has_frame_object(activation.frame)) {
+    // They end as locals do, when the frame is nobody's caller any more.
+    set_value_count(activation.frame, local_slots(activation.code) + std::exchange(activation.depth, 0));
+    return result;
+  }
   while (activation.depth > 0) Py_XDECREF(activation.stack()[--activation.depth]);
   return result;
 }

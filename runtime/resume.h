@@ -3,6 +3,7 @@
 // Used by call.cpp and step.cpp; knows nothing of segments.
 #pragma once
 #include <exception>
+#include <new>
 
 #include "runtime/frame.h"
 
@@ -22,6 +23,41 @@ auto calling_python(Call&& call) {
     sleep_for_ever();
   }
 }
+
+// Stands between our code and its callers in C or emitted code: an exception of C++ becomes one of Python.
+template <class Call, class Answer>
+Answer contained(Call&& call, Answer on_failure) {
+  try {
+    return calling_python(call);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& failure) {
+    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
+  }
+  return on_failure;
+}
+template <class Call>
+PyObject* contained(Call&& call) {
+  return contained(std::forward<Call>(call), static_cast<PyObject*>(nullptr));
+}
+
+// A frame leaves the handled exception as it found it. Handlers see to that themselves; this, for ends in the middle.
+class HandledKept {
+ public:
+  explicit HandledKept(PyThreadState* thread) : thread_(thread), before_(Py_XNewRef(handled_exception(thread))) {}
+  ~HandledKept() {
+    PyObject* now = handled_exception(thread_);
+    if (now != before_) [[unlikely]]
+      std::swap(handled_exception(thread_), before_);
+    Py_XDECREF(before_);
+  }
+  HandledKept(const HandledKept&) = delete;
+  HandledKept& operator=(const HandledKept&) = delete;
+
+ private:
+  PyThreadState* thread_;
+  PyObject* before_;
+};
 
 // One running compiled frame. Native code works over `slots`: localsplus, then the value stack; owned references, null
 // for unbound locals and for the NULL that calls leave on the stack; words above `depth` are garbage. There is room for
@@ -67,6 +103,13 @@ PyObject* hand_over(Activation& activation, int offset);
 // The pending exception is delivered at the instruction at `offset`: the function's own handlers, `with` and `finally`
 // run, the traceback gets its entry, and the evaluator runs the rest.
 PyObject* raise_at(Activation& activation, int offset);
+// PyTraceBack_Here: the pending exception gets an entry for the frame as it stands.
+void add_traceback_entry(Activation& activation);
+// What the evaluator does for the exception that is pending: a traceback entry for the instruction at `offset`, unless
+// it is raised `again` by that instruction (the frame's position is whatever it set then); the stack falls to the
+// handler's depth and gets what the handler expects. Answers the handler's offset. Negative: there is none, the stack
+// is empty and the exception still pending. Tells no tracer: not for a thread that is traced.
+int unwind(Activation& activation, int offset, bool again);
 // The function is done: `result` is its value, or null with an exception that has its traceback already (passed
 // through). The value stack is dropped; CPython drops the locals.
 PyObject* finish(Activation& activation, PyObject* result);

@@ -438,6 +438,11 @@ static StepResult perform(Machine& m, int opcode) {
     case IMPORT_FROM: return import_from(m);
     case BEFORE_WITH: return before_with(m);
     case RAISE_VARARGS: return raise_varargs(m);
+    case RERAISE: return reraise(m);
+    case PUSH_EXC_INFO: return push_handled(m);
+    case POP_EXCEPT: return pop_handled(m);
+    case CHECK_EXC_MATCH: return check_match(m);
+    case WITH_EXCEPT_START: return call_exit(m);
 
     default: return {Outcome::kCannot, m.start};
   }

@@ -8,11 +8,12 @@
 namespace kintsugi {
 
 enum class Outcome : uint8_t {
-  kNext,    // done; go on at `offset`, the following instruction
-  kJump,    // done; go on at `offset`, the target of a jump that was taken
-  kReturn,  // the function returns `value`, now owned by the caller
-  kRaised,  // an exception is set; it belongs to the instruction at `offset` (see raise_at)
-  kCannot,  // nothing was done: handlers, generators, class bodies. Hand over at `offset`
+  kNext,      // done; go on at `offset`, the following instruction
+  kJump,      // done; go on at `offset`, the target of a jump that was taken
+  kReturn,    // the function returns `value`, now owned by the caller
+  kRaised,    // an exception is set; it belongs to the instruction at `offset` (see raise_at)
+  kReraised,  // likewise, but the instruction raises it again: no entry in the traceback (see unwind)
+  kCannot,    // nothing was done: `except*`, generators, class bodies. Hand over at `offset`
 };
 struct StepResult {
   Outcome outcome;

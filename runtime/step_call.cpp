@@ -257,8 +257,20 @@ static bool set_cause(PyObject* exception, PyObject* cause) {
   return true;
 }
 
+// The exception with the traceback that it has.
+static StepResult raise_again(const Machine& m, PyObject* exception_stolen) {
+  PyObject* type = Py_NewRef(PyExceptionInstance_Class(exception_stolen));
+  PyErr_Restore(type, exception_stolen, PyException_GetTraceback(exception_stolen));
+  return raised_again(m);
+}
+
 StepResult raise_varargs(const Machine& m) {
-  if (m.argument == 0) return {Outcome::kCannot, m.start};  // raises the handled exception again, traceback as it is
+  if (m.argument == 0) {
+    Ref handled(PyErr_GetHandledException());
+    if (handled) return raise_again(m, handled.release());
+    PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
+    return raised(m);
+  }
   PyObject** operands = m.top(m.argument);
   PyObject* exception = exception_of(operands[0]);
   if (exception != nullptr && (m.argument == 1 || set_cause(exception, operands[1])))
@@ -266,6 +278,68 @@ StepResult raise_varargs(const Machine& m) {
   Py_XDECREF(exception);
   drop(m, m.argument);
   return raised(m);
+}
+
+// ---- Handlers ------------------------------------------------------------------------------------------------------
+
+// exception ->; the position that lies below is where it was raised first
+StepResult reraise(const Machine& m) {
+  if (m.argument != 0) {
+    PyObject* position = m.peek(m.argument);
+    if (!PyLong_Check(position)) {
+      PyErr_SetString(PyExc_SystemError, "lasti is not an int");
+      return raised(m);
+    }
+    set_position(m.activation, static_cast<int>(PyLong_AsLong(position)));
+  }
+  return raise_again(m, m.pop());
+}
+
+// exception -> the one handled before, exception
+StepResult push_handled(const Machine& m) {
+  PyObject*& handled = handled_exception(this_thread());
+  PyObject* exception = m.peek();
+  m.top(1)[0] = handled != nullptr ? handled : Py_NewRef(Py_None);
+  handled = Py_NewRef(exception);
+  m.push(exception);
+  return next(m);
+}
+
+StepResult pop_handled(const Machine& m) {
+  PyObject* old = std::exchange(handled_exception(this_thread()), m.pop());
+  Py_XDECREF(old);
+  return next(m);
+}
+
+static bool is_exception_class(PyObject* type) {
+  if (PyExceptionClass_Check(type)) return true;
+  PyErr_SetString(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+  return false;
+}
+
+// exception, class or tuple of classes -> exception, bool
+StepResult check_match(const Machine& m) {
+  PyObject* wanted = m.peek();
+  bool good = true;
+  if (PyTuple_Check(wanted)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted) && good; ++i)
+      good = is_exception_class(PyTuple_GET_ITEM(wanted, i));
+  } else {
+    good = is_exception_class(wanted);
+  }
+  PyObject* answer = !good                                                 ? nullptr
+                     : PyErr_GivenExceptionMatches(m.peek(1), wanted) != 0 ? Py_NewRef(Py_True)
+                                                                           : Py_NewRef(Py_False);
+  return replace(m, 1, answer);
+}
+
+// exit, position, handled before, exception -> the same, exit(type, exception, traceback)
+StepResult call_exit(const Machine& m) {
+  PyObject* exception = m.peek();
+  Ref traceback(PyException_GetTraceback(exception));
+  PyObject* arguments[] = {nullptr, PyExceptionInstance_Class(exception), exception,
+                           traceback ? traceback.get() : Py_None};
+  return push(m, PyObject_Vectorcall(m.peek(3), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 // ---- Patterns ------------------------------------------------------------------------------------------------------

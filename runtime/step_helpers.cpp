@@ -109,6 +109,12 @@ int run_call(NativeState* state, const Step* step) {
   return put(state, step->dst, PyObject_Vectorcall(callable, arguments.data() + 1, positional, names));
 }
 
+int pure_call(NativeState* state, const Step* step) {
+  int outcome = run_call(state, step);
+  if (outcome != kDone) PyErr_Clear();
+  return outcome;
+}
+
 int view(NativeState* state, const Step* step) {
   const TensorObject* base = as_tensor(object(state, step->a));
   auto* layout = static_cast<Layout*>(state->segment->bindings[static_cast<size_t>(step->constant)]);
@@ -149,6 +155,16 @@ int item(NativeState* state, const Step* step) {
 }
 
 // ---- Numbers -------------------------------------------------------------------------------------------------------
+
+int unbox(NativeState* state, const Step* step) {
+  PyObject* boxed = object(state, step->a);
+  if (step->imm == 1) return PyFloat_CheckExact(boxed) ? put(state, step->dst, PyFloat_AS_DOUBLE(boxed)) : kLeave;
+  if (step->imm == 2 ? !PyBool_Check(boxed) : !PyLong_CheckExact(boxed)) return kLeave;
+  int overflow = 0;
+  int64_t number = PyLong_AsLongLongAndOverflow(boxed, &overflow);
+  state->values[step->dst] = static_cast<uint64_t>(number);
+  return overflow == 0 ? kDone : kLeave;
+}
 
 // Through Python's own function: right to the bit. Where it raises, the step leaves and the interpreter raises again.
 int through_python(NativeState* state, const Step* step, const char* name) {
@@ -257,28 +273,49 @@ int cell_set(NativeState* state, const Step* step) {
   return PyCell_Set(object(state, step->a), object(state, step->b));
 }
 int list_next(NativeState* state, const Step* step) {
-  PyObject* item = next_of_list_iterator(object(state, step->a));
+  PyObject* item = next_of_sequence_iterator(object(state, step->a));
   return item == nullptr ? kLeave : put(state, step->dst, Py_NewRef(item));
+}
+int count_next(NativeState* state, const Step* step) {
+  auto* counter = reinterpret_cast<EnumerateIterator*>(object(state, step->a));
+  if (counter->count == PY_SSIZE_T_MAX) return kLeave;  // it counts in objects from there
+  state->values[step->dst] = static_cast<uint64_t>(counter->count++);
+  return kDone;
+}
+
+int push_handled(NativeState* state, const Step* step) {
+  PyObject* before = std::exchange(handled_exception(this_thread()), Py_NewRef(object(state, step->a)));
+  return put(state, step->dst, before != nullptr ? before : Py_NewRef(Py_None));
+}
+int set_handled(NativeState* state, const Step* step) {
+  PyObject* before = std::exchange(handled_exception(this_thread()), Py_NewRef(object(state, step->a)));
+  Py_XDECREF(before);
+  return kDone;
+}
+int load_handled(NativeState* state, const Step* step) {
+  PyObject* handled = step->imm != 0 ? PyErr_GetHandledException() : Py_XNewRef(handled_exception(this_thread()));
+  return put(state, step->dst, handled != nullptr ? handled : Py_NewRef(Py_None));
 }
 
 // ---- The table -----------------------------------------------------------------------------------------------------
 
-// A C++ exception must not cross emitted code.
 template <StepHelper helper>
-int contained(NativeState* state, const Step* step) {
-  try {
-    return helper(state, step);
-  } catch (const std::exception& failure) {
-    PyErr_Format(PyExc_SystemError, "kintsugi: %s", failure.what());
-    return kLeave;
-  }
+int contained_step(NativeState* state, const Step* step) {
+  return contained([&] { return helper(state, step); }, kLeave);
 }
 
-void* make_new_tensor(const Layout* layout) { return new_tensor(const_cast<Layout*>(layout)); }
+void* make_new_tensor(const Layout* layout) {
+  return contained([&] { return new_tensor(const_cast<Layout*>(layout)); });
+}
 void release_object(void* object) { Py_XDECREF(static_cast<PyObject*>(object)); }
 
 int check_slowly(NativeState* state, int guard) {
-  return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
+  auto check = [&] {
+    return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
+  };
+  int holds = contained(check, 0);
+  PyErr_Clear();  // memory is short: the segment does not fit
+  return holds;
 }
 
 // The lock is free while a large kernel runs; its operands are held, since other threads may drop what we only
@@ -302,28 +339,34 @@ uint64_t run_large(NativeState* state, const Step* step, KernelBlock* block) {
 HelperTable make_table() {
   HelperTable table{};
   auto set = [&](StepKind kind, StepHelper helper) { table.step[static_cast<int>(kind)] = helper; };
-  set(StepKind::k_group, contained<run_group>);
-  set(StepKind::k_run_op, contained<run_op>);
-  set(StepKind::k_run_call, contained<run_call>);
-  set(StepKind::k_tensor_view, contained<view>);
-  set(StepKind::k_write, contained<write>);
-  set(StepKind::k_item, item);
-  set(StepKind::k_float_math, contained<float_math>);
-  set(StepKind::k_box_int, box_int);
-  set(StepKind::k_box_float, box_float);
-  set(StepKind::k_build, contained<build>);
-  set(StepKind::k_list_append, list_append);
-  set(StepKind::k_list_set, list_set);
-  set(StepKind::k_list_insert, list_insert);
-  set(StepKind::k_list_delete, list_delete);
-  set(StepKind::k_list_clear, list_clear);
-  set(StepKind::k_dict_set, dict_set);
-  set(StepKind::k_dict_delete, dict_delete);
-  set(StepKind::k_attribute_set, attribute_set);
-  set(StepKind::k_attribute_delete, attribute_delete);
-  set(StepKind::k_global_set, global_set);
-  set(StepKind::k_cell_set, cell_set);
-  set(StepKind::k_list_next, list_next);
+  set(StepKind::k_group, contained_step<run_group>);
+  set(StepKind::k_run_op, contained_step<run_op>);
+  set(StepKind::k_run_call, contained_step<run_call>);
+  set(StepKind::k_pure_call, contained_step<pure_call>);
+  set(StepKind::k_unbox, contained_step<unbox>);
+  set(StepKind::k_tensor_view, contained_step<view>);
+  set(StepKind::k_write, contained_step<write>);
+  set(StepKind::k_item, contained_step<item>);
+  set(StepKind::k_float_math, contained_step<float_math>);
+  set(StepKind::k_box_int, contained_step<box_int>);
+  set(StepKind::k_box_float, contained_step<box_float>);
+  set(StepKind::k_build, contained_step<build>);
+  set(StepKind::k_list_append, contained_step<list_append>);
+  set(StepKind::k_list_set, contained_step<list_set>);
+  set(StepKind::k_list_insert, contained_step<list_insert>);
+  set(StepKind::k_list_delete, contained_step<list_delete>);
+  set(StepKind::k_list_clear, contained_step<list_clear>);
+  set(StepKind::k_dict_set, contained_step<dict_set>);
+  set(StepKind::k_dict_delete, contained_step<dict_delete>);
+  set(StepKind::k_attribute_set, contained_step<attribute_set>);
+  set(StepKind::k_attribute_delete, contained_step<attribute_delete>);
+  set(StepKind::k_global_set, contained_step<global_set>);
+  set(StepKind::k_cell_set, contained_step<cell_set>);
+  set(StepKind::k_list_next, contained_step<list_next>);
+  set(StepKind::k_push_handled, contained_step<push_handled>);
+  set(StepKind::k_set_handled, contained_step<set_handled>);
+  set(StepKind::k_load_handled, contained_step<load_handled>);
+  set(StepKind::k_count_next, contained_step<count_next>);
   table.tensor_new = make_new_tensor;
   table.guard_slow = check_slowly;
   table.release = release_object;

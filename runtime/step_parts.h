@@ -29,6 +29,8 @@ struct Machine {
 inline StepResult next(const Machine& m) { return {Outcome::kNext, m.next}; }
 inline StepResult raised(const Machine& m) { return {Outcome::kRaised, m.start}; }
 
+inline StepResult raised_again(const Machine& m) { return {Outcome::kReraised, m.start}; }
+
 // Drops the `count` topmost values, in the order they were pushed.
 inline void drop(const Machine& m, int count) {
   PyObject** values = m.top(count);
@@ -77,6 +79,11 @@ StepResult import_name(const Machine& m);
 StepResult import_from(const Machine& m);
 StepResult before_with(const Machine& m);
 StepResult raise_varargs(const Machine& m);
+StepResult reraise(const Machine& m);
+StepResult push_handled(const Machine& m);
+StepResult pop_handled(const Machine& m);
+StepResult check_match(const Machine& m);
+StepResult call_exit(const Machine& m);
 StepResult dict_merge(const Machine& m);
 StepResult match_class(const Machine& m);
 StepResult match_keys(const Machine& m);

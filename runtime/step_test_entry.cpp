@@ -20,6 +20,7 @@ struct Trial {
 };
 
 static PyObject* run_steps(Activation& activation, int offset, Trial* trial) {
+  HandledKept handled(activation.thread);
   for (;;) {
     long long number = trial->steps++;
     if (number == trial->stop_after || is_traced(activation.thread)) {
@@ -37,7 +38,14 @@ static PyObject* run_steps(Activation& activation, int offset, Trial* trial) {
       case Outcome::kNext:
       case Outcome::kJump: offset = result.offset; break;
       case Outcome::kReturn: ++counts.returns; return finish(activation, result.value);
-      case Outcome::kRaised: ++counts.raises; return raise_at(activation, result.offset);
+      case Outcome::kRaised:
+      case Outcome::kReraised:
+        ++counts.raises;
+        if (is_traced(activation.thread) && result.outcome == Outcome::kRaised)
+          return raise_at(activation, result.offset);
+        offset = unwind(activation, result.offset, result.outcome == Outcome::kReraised);
+        if (offset < 0) return finish(activation, nullptr);
+        break;
       case Outcome::kCannot: ++counts.hand_overs; return hand_over(activation, result.offset);
     }
   }

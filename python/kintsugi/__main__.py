@@ -1,7 +1,8 @@
-"""python -m kintsugi: run a script with records, or measure.
+"""python -m kintsugi: run a script with records, measure, or run CPython's own tests.
 
     python -m kintsugi run [--logs KINDS] script.py [arguments]
     python -m kintsugi bench [--json FILE]
+    python -m kintsugi cpython-tests [MODULE...]
 """
 import argparse
 import runpy
@@ -36,6 +37,9 @@ def main():
     if command == "bench":
         from kintsugi import bench
         return bench.main(arguments)
+    if command == "cpython-tests":
+        from kintsugi import cpython_tests
+        return cpython_tests.main(arguments)
     print(__doc__.strip(), file=sys.stderr)
     return 0 if command in ("-h", "--help") else 2
 

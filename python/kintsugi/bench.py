@@ -19,7 +19,7 @@ import sys
 import time
 
 import kintsugi as kt
-from kintsugi import _runtime
+from kintsugi import _runtime, plain_programs
 
 clock = time.thread_time_ns  # processor time: what other processes take does not count
 SAMPLE_NS = 1_500_000  # length of one sample of repeated calls
@@ -41,6 +41,7 @@ BUDGETS = [
     ("caught_ns <= 1.5", lambda v: v["caught_ns"] <= 1.5),
     ("tick_p999_over_median <= 3", lambda v: v["tick_p999_over_median"] <= 3),
     ("copy_fraction >= 0.85", lambda v: v["copy_fraction"] >= 0.85),
+    ("each program_ratio >= 0.95", lambda v: min(v["program_ratio"].values()) >= 0.95),
     ("import_ms <= 30", lambda v: v["import_ms"] <= 30),
 ]
 
@@ -221,6 +222,15 @@ def warm_samples():
     yield "loop 1000", Calls(loop, a, b, c, 1000)
     yield "loop 3000", Calls(loop, a, b, c, 3000)
 
+    for name in LOOPED:
+        for count in (0, STATEMENTS):
+            for kind, wrap in (("plain", lambda function: function), ("compiled", kt.compile)):
+                yield f"looped {kind} {name} {count}", Calls(wrap(looped(name, count)), a, Holder(), {"k": 1}, TURNS)
+
+    for name, (function, size) in plain_programs.PROGRAMS.items():
+        yield f"program plain {name}", Calls(function, size)
+        yield f"program compiled {name}", Calls(kt.compile(function), size)
+
     product = "def f(a, b):\n return a @ b"
     square = floats(16).reshape(4, 4)
     numpy_square = numpy.array(square.tolist(), dtype="f")
@@ -238,6 +248,21 @@ def warm_samples():
     for op in ("exp", "sin", "tanh", "sum"):
         yield f"elements {op}_ns", Calls(kt.compile(make(f"def f(a):\n return kt.{op}(a)")), ours)
         yield f"elements numpy_{op}_ns", Calls(getattr(numpy, op), theirs)
+
+
+STATEMENTS, TURNS = 8, 100  # of one kind in a loop's body; turns of the loop
+LOOPED = {"inline_call": "total = add(total, i)", "object_field": "o.count = o.count + i", "dict_lookup": "total += d['k']"}
+
+
+class Holder:
+    def __init__(self):
+        self.count = 0
+
+
+def looped(name, count):
+    """A loop with so many statements of the kind in its body, beside a tensor operation after it."""
+    return make("def add(v, k):\n return v + k\ndef f(x, o, d, turns):\n total = 0\n for i in range(turns):\n  total += i\n"
+                + f"  {LOOPED[name]}\n" * count + " return x + total")
 
 
 LOOP = "def f(x, a, b, n):\n for _ in range(n):\n  x = x * a + b\n return x"
@@ -276,6 +301,11 @@ def derive(raw):
                                 - slope("break_py plain 0", "break_py plain 20", 20)),
         "branch_ns": lambda: slope("branch 0", "branch 20", 20),
         "caught_ns": lambda: raw["caught compiled"] / raw["caught plain"],
+        **{prefix + f"{name}_ns": lambda name=name, kind=kind: slope(
+            f"looped {kind} {name} 0", f"looped {kind} {name} {STATEMENTS}", STATEMENTS * TURNS)
+           for name in LOOPED for prefix, kind in (("", "compiled"), ("plain_", "plain"))},
+        "program_ratio": lambda: {name: raw[f"program plain {name}"] / raw[f"program compiled {name}"]
+                                  for name in plain_programs.PROGRAMS},
         "loop_iter_ns": lambda: slope("loop 1000", "loop 3000", 2000),
         **{key.split()[1]: lambda key=key: raw[key] / 10_000 for key in raw if key.startswith("elements")},
     }

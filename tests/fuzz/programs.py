@@ -1,88 +1,19 @@
-"""Random programs for run.py: a function of tensors, numbers, a list, an object and a log, with loops, branches, views,
-in-place updates, breaks and exceptions; and the arguments to call it with. A seed gives the same program each time.
+"""Random programs for run.py: a function of tensors, numbers, containers, objects and a log; helpers of its own; and the
+arguments to call it with. A seed gives the same program each time.
 
-A program is a tree of statements, so that run.py can cut branches off it. Most programs finish: the writer keeps track
-of each tensor's shape (a dimension is a number or a letter) and kind. Some raise, on purpose or because sizes change
-between calls; that is compared too.
+Some programs are about tensors only (loops, branches, views, in-place updates, breaks), others about one part of Python
+or all of it (the tables of language.py). Most finish: the writer keeps track of each tensor's shape (a dimension is a
+number or a letter) and kind, and of each other variable's type. Some raise, on purpose or because sizes change between
+calls; that is compared too.
 """
 import dataclasses
 import random
+import re
+import warnings
 
-# What every program may use. Kept small and plain: a failing program is reported together with it.
-PRELUDE = '''\
-import kintsugi as kt
-opaque, disabled = kt._dynamo.testing.opaque, kt.compiler.disable(lambda x: x)
-total = 0
+import language
 
-
-class Box:
-    def __init__(self, value, count=0):
-        self.value, self.count = value, count
-
-    def grow(self, by=1):
-        self.count += by
-        return self.count
-
-    @property
-    def twice(self):
-        return self.value * 2
-
-
-class Noting:
-    def __init__(self, log, swallows=False):
-        self.log, self.swallows = log, swallows
-
-    def __enter__(self):
-        self.log.append("enter")
-        return self.log
-
-    def __exit__(self, kind, error, traceback):
-        self.log.append(kind.__name__ if kind else "exit")
-        return self.swallows
-
-
-def scale(x, by=2, *rest, plus=0):
-    y = x * by + plus
-    for r in rest:
-        y = y + r
-    return y
-
-
-def pick(x, wanted):
-    if (x > 0).any():
-        return x if wanted else x - 1
-    return -x
-
-
-def count_calls():
-    global total
-    total += 1
-
-
-def must_be_small(n):
-    if n > 3:
-        raise ValueError(f"{n} is not small")
-    return n
-
-
-def make(shape, dtype, seed, layout):
-    count = 1
-    for size in shape:
-        count *= size
-    values = [(seed * 7 + i * i * 5 + i * 3) % 17 / 4 - 2 for i in range(count)]
-    if dtype != "float32" and dtype != "float64":
-        values = [int(value * 2) for value in values]
-    if dtype == "bool":
-        values = [value > 0 for value in values]
-    flat = kt.tensor(values, dtype=getattr(kt, dtype))
-    if layout == "transposed" and len(shape) == 2:
-        return flat.reshape(shape[1], shape[0]).T
-    if layout == "strided" and count:
-        return kt.stack([flat, flat], 1).reshape(2 * count)[::2].reshape(shape)
-    return flat.reshape(shape)
-'''
-
-HEADER = "def f(a, b, c, n, s, items, box, log):"
+HEADER = "def f(a, b, c, n, s, items, box, log"
 
 
 class Statement:
@@ -96,6 +27,16 @@ class Statement:
             yield "    " * indent + head
             if body is not None:
                 yield from body_lines(body, indent + 1)
+
+
+class Lines:
+    """Statements written from a template."""
+
+    def __init__(self, lines):
+        self.written = lines
+
+    def lines(self, indent):
+        return ("    " * indent + line for line in self.written)
 
 
 def body_lines(body, indent):
@@ -114,11 +55,8 @@ class Tensor:
 @dataclasses.dataclass
 class Program:
     seed: int
-    body: list
+    source: str  # of f and what it needs beside the library
     calls: list  # each the text of a tuple of arguments
-
-    def source(self):
-        return "\n".join([HEADER, *body_lines(self.body, 1)]) + "\n"
 
 
 def broadcast(left, right):
@@ -133,13 +71,17 @@ def broadcast(left, right):
 
 
 class Writer:
-    def __init__(self, seed):
-        self.draw = random.Random(seed)
+    def __init__(self, seed, attempt=0):
+        self.draw = random.Random(seed if attempt == 0 else f"{seed} {attempt}")
+        self.flavour = self.draw.choice(FLAVOURS)
         self.tensors = {name: Tensor(self.draw.choice(SHAPES), self.draw.choice("fffi")) for name in "abc"}
         self.parameters = dict(self.tensors)
         self.names = 0
         self.loops = 0      # around the statement being written
-        self.budget = self.draw.randrange(4, 14)
+        self.budget = self.draw.randrange(4, 14) if self.flavour == "tensors" else self.draw.randrange(3, 9)
+        self.variables = {kind: [] for kind in [*language.LEAVES]}  # type -> names
+        self.log = "log"
+        self.makers = []    # generator functions of this program
 
     # ---- Expressions: text and Tensor ----
 
@@ -401,26 +343,148 @@ class Writer:
     def body(self):
         """A block. Variables that it makes are forgotten after it: they may be unbound there."""
         scope, statements = [], []
+        saved = self.known_variables()
         for _ in range(self.draw.choice([1, 1, 2, 3])):
             statements += self.statement(scope)
         for name in scope:
             self.tensors.pop(name, None)
+        self.variables = saved
         return statements
 
     def statement(self, scope):
         self.budget -= 1
-        rules = STATEMENTS if self.budget > 0 else STATEMENTS[:3]
+        rules = RULES[self.flavour]
+        if self.budget <= 0:
+            rules = [rule for rule in rules if rule[0] in SHORT]
         written = self.draw.choices([rule for rule, _ in rules], [weight for _, weight in rules])[0](self, scope)
         return list(written) if isinstance(written, tuple) else [written]
 
+    # ---- Templates of language.py ----
+
+    def known_variables(self):
+        return {kind: list(names) for kind, names in self.variables.items()}
+
+    def one_of(self, kind, depth=2, quoted=False):
+        """An expression of the type. `quoted`: inside an f-string, where it must stay simple."""
+        draw = self.draw
+        if kind == "any":
+            kind = draw.choice(ANY)
+        if kind == "ints":
+            return self.filled(draw.choice(INTS), {}, depth)
+        if kind == "iterable":
+            kind = draw.choice(["list", "tuple", "iter", "set"])
+        if kind == "tensor":
+            return self.tensor(1)[0] if self.log == "log" else "kt.ones(3)"
+        if kind == "iter" and self.makers and draw.random() < 0.3:
+            return self.filled(f"{draw.choice(self.makers)}($int, $small)", {}, depth - 1)
+        if quoted or depth <= 0 or kind not in language.EXPRESSIONS or draw.random() < 0.3:
+            names = self.variables[kind]
+            if names and draw.random() < 0.75:
+                return draw.choice(names)
+            leaf = draw.choice(language.LEAVES[kind])
+            return leaf.replace("'", '"') if quoted else leaf
+        return self.filled(draw.choice(EXPRESSION_ROWS[kind]), {}, depth - 1)
+
+    def filled(self, template, names, depth=2):
+        """A line of a template with every placeholder filled in; `names` are those of the whole template."""
+        quoted = "f'" in template
+        made = []
+
+        def place(found):
+            kind, name, of = found.groups()
+            if name:
+                if name not in names:
+                    self.names += 1
+                    names[name] = f"{name if name in 'fg' else 'v'}{self.names}"
+                if of:
+                    made.append((of, names[name]))
+                return names[name]
+            if kind in ("log", "errors", "about", "raisable", "trips"):
+                return self.log if kind == "log" else self.filled(self.draw.choice(WORDS[kind]), names, depth)
+            if kind.startswith("set_"):
+                return self.draw.choice(self.variables[kind[4:]] or ["unknown"])
+            if kind.endswith("_name"):
+                return self.draw.choice(self.variables[kind[:-5]] or [self.log])
+            text = self.one_of(kind, depth, quoted)
+            return text if SIMPLE_TEXT.fullmatch(text) else f"({text})"
+
+        text = PLACE.sub(place, template)
+        for kind, name in made:
+            if name not in self.variables[kind]:
+                self.variables[kind].append(name)
+        return text
+
+    def template(self, template):
+        names, lines = {}, []
+        for line in template.split("\n"):
+            text = line.lstrip()
+            indent = line[:len(line) - len(text)]
+            if text == "$body":
+                written = body_lines(self.body(), 0)
+            elif text in ("$helper", "$risk"):
+                saved = self.known_variables()
+                rows = language_rows(text == "$risk", nested=True, module=self.log != "log")
+                written = self.row(self.draw.choice(rows))
+                self.variables = saved
+            else:
+                written = [self.filled(text, names)]
+            lines += [indent + part for part in written]
+        return lines
+
+    def row(self, row):
+        names = {}
+        return [self.filled(part, names) for part in row.split(" ;; ")]
+
+    def simple(self, scope):
+        return Lines(self.row(self.draw.choice(language_rows())))
+
+    def risk(self, scope):
+        return Lines(self.row(self.draw.choice(language_rows(risky=True))))
+
+    def compound(self, scope):
+        part = self.flavour if self.flavour in language.COMPOUND else self.draw.choice([*language.COMPOUND])
+        saved = self.known_variables()
+        self.loops += 1  # enough to have branches and few turns inside
+        lines = self.template(self.draw.choice(language.COMPOUND[part]))
+        self.loops -= 1
+        self.variables = saved
+        return Lines(lines)
+
+    def definitions(self):
+        """Functions and generators beside f."""
+        lines, saved = [], self.known_variables()
+        self.log = "NOTES"
+        for rows in self.draw.choice([(), (language.HELPERS,), (language.GENERATORS,),
+                                      (language.HELPERS, language.GENERATORS)]):
+            self.variables = {kind: [] for kind in self.variables}
+            self.variables["int"] = ["p", "q"]
+            written = self.template(self.draw.choice(rows))
+            lines += [*written, "", ""]
+            name = written[0].split()[1].split("(")[0]
+            if rows is language.HELPERS:
+                saved["fn"].append(name)
+            else:
+                self.makers.append(name)
+        self.log, self.variables = "log", saved
+        return lines
+
     def whole(self):
-        scope, statements = [], []
+        """The text of the program."""
+        scope, statements, before, more = [], [], [], ""
+        if self.flavour != "tensors":
+            before = self.definitions()
+            more = ", w, xs, d, o"
+            for kind, name in (("int", "n"), ("float", "s"), ("str", "w"), ("list", "xs"), ("dict", "d"), ("object", "o")):
+                self.variables[kind].append(name)
+            statements.append(Lines(["global total"]))
         while self.budget > 0:
             statements += self.statement(scope)
         alive = list(self.tensors)
         self.draw.shuffle(alive)
-        statements.append(Statement(f"return {', '.join(alive[:3])}, n, s"))
-        return statements
+        others = [name for names in self.variables.values() for name in names if name not in ("n", "s")]
+        shown = alive[:3] + self.draw.sample(others, min(len(others), 4))
+        statements.append(Statement(f"return {', '.join(shown)}, n, s"))
+        return "\n".join([*before, HEADER + more + "):", *body_lines(statements, 1)]) + "\n"
 
     # ---- Arguments ----
 
@@ -438,7 +502,18 @@ class Writer:
         n, s = (draw.randrange(-1, 9), draw.choice([0.25, 1.5, -2.0])) if draw.random() < change else (2, 0.5)
         items = ", ".join([parts[0], parts[1], "1.5"][:draw.randrange(1, 4)] if draw.random() < change else parts[:2])
         alias = "a" if draw.random() < 0.1 else "b"
-        return f"(lambda a, b, c: (a, {alias}, c, {n}, {s}, [{items}], Box(a), []))({', '.join(parts)})"
+        held, more = "a", ""
+        if self.flavour != "tensors":
+            changed = [draw.random() < change for _ in range(4)]
+            w = draw.choice(["'a b c'", "''", "'12'"]) if changed[0] else "'word'"
+            xs = draw.choice(["[]", "[5]", "[2, 2, 0, -3]", "[1.5, 2]", "[1, 'x']"]) if changed[1] else "[3, 1, 4, 1]"
+            d = draw.choice(["{}", "{'q': 3, 'p': 0}", "{'a': 1, 2: 4}", "Counter('pq')"]) if changed[2] else "{'p': 2, 'q': 7}"
+            o = draw.choice(language.OWN_OBJECTS) if changed[3] else "Base(3)"
+            more = f", {w}, xs, {d}, {o})for xs in [{xs}]][0]"
+            held = draw.choice("aa") if draw.random() > change else "xs"
+        made = f"(a, {alias}, c, {n}, {s}, [{items}], Box({held}), []"
+        made = f"[{made}{more}" if more else f"{made})"
+        return f"(lambda a, b, c: {made})({', '.join(parts)})"
 
 
 SHAPES = [("N",), ("N",), ("N", 3), (3, "N"), ("N", "N"), (), (1, "N"), (3,), (2, 3, "N")]
@@ -447,12 +522,52 @@ EXPRESSIONS = [Writer.binary] * 6 + [Writer.unary] * 3 + [Writer.view] * 4 + [
     Writer.joined, Writer.cast, Writer.called, Writer.called]
 STATEMENTS = [(Writer.assign, 8), (Writer.in_place, 4), (Writer.effect, 4), (Writer.branch, 3), (Writer.loop, 2),
               (Writer.attempt, 2), (Writer.managed, 1), (Writer.leave, 1), (Writer.closure, 1)]
+SHORT = (Writer.assign, Writer.in_place, Writer.effect, Writer.simple)
+LANGUAGE = [(Writer.assign, 2), (Writer.effect, 1), (Writer.branch, 1), (Writer.leave, 1), (Writer.simple, 9),
+            (Writer.risk, 0.5), (Writer.compound, 8)]
+FLAVOURS = ["tensors", "tensors", "mixed", *language.COMPOUND, *language.COMPOUND, "everything", "everything"]
+RULES = {"tensors": STATEMENTS, "mixed": STATEMENTS + [(Writer.simple, 8), (Writer.compound, 6)],
+         **{part: LANGUAGE for part in [*language.COMPOUND, "everything"]}}
+
+# ---- The tables of language.py, split ----
+
+PLACE = re.compile(r"\$(\w+)|@([1-9fg])\b(?::(int|str|list|dict|set|iter|tuple|object|fn|float)\b)?")
+SIMPLE_TEXT = re.compile(r"\w+|'[^']*'")
+ANY = "int int float str list tuple dict set object thing other other tensor bool iter fn".split()
+INTS = ["$tuple", "$list[:4]", "sorted($list)", "$set", "range(3)", "[*$tuple, $int]", "Walkable(1, $int)", "(2, $int, 0)"]
+WORDS = {"errors": language.ERRORS, "about": language.ABOUT, "trips": ["2", "3", "3", "5", "n"],
+         "raisable": ["ValueError($int)", "Numbered(1)", "KeyError('k')", "TypeError('t')"]}
+
+
+def split(table):
+    return [row.strip() for line in table.strip().split("\n") for row in line.strip().split(" | ")]
+
+
+EXPRESSION_ROWS = {kind: split(table) for kind, table in language.EXPRESSIONS.items()}
+ROWS = {False: split(language.SIMPLE), True: split(language.RISKS)}
+BINDS = re.compile(r"\$(set_|list_name|dict_name)\w* [+*|]?= |total|xs")      # a variable of the function around
+ARGUMENTS = re.compile(r"\b(o|box|items|xs|a)[.\[ ,]|\(o,|\$(set_|list_name|dict_name)|total")  # what only f has
+ROWS_OF = {(risky, nested, module): [row for row in rows if not (nested and BINDS.match(row))
+                                     and not (module and ARGUMENTS.search(row))]
+           for risky, rows in ROWS.items() for nested in (False, True) for module in (False, True)}
+
+
+def language_rows(risky=False, nested=False, module=False):
+    return ROWS_OF[risky, nested, module]
 
 
 def program(seed):
-    writer = Writer(seed)
-    body = writer.whole()
+    for attempt in range(100):
+        writer = Writer(seed, attempt)
+        source = writer.whole()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(source, "<program>", "exec")
+        except SyntaxError:  # an assignment expression where none may stand, and the like
+            continue
+        break
     first = writer.arguments(4, 0)
     calls = [first, first, writer.arguments(4, 0.3), first, writer.arguments(writer.draw.choice([5, 7, 1, 0]), 0.2),
              writer.arguments(6, 0.5)]
-    return Program(seed, body, calls)
+    return Program(seed, source, calls)

@@ -9,24 +9,31 @@ Programs run in forked children, many in each: a crash or a hang costs one progr
 failing program is cut down to few statements before it is shown, as a file that runs.
 """
 import argparse
+import ast
 import contextlib
 import io
 import json
 import os
+import pathlib
+import resource
 import select
 import signal
 import sys
 import time
 import traceback
 import types
+import warnings
 
 import kintsugi as kt
 
 import programs
+import shrink as smaller
+from snapshot import Snapshot, without_addresses
 
-TIME_LIMIT = 5.0      # seconds a program, plain and compiled; a plain run that takes longer is left out
-CHILD_LIMIT = 30.0    # seconds without a sign of life
-PRELUDE = compile(programs.PRELUDE, "<prelude>", "exec")
+TIME_LIMIT = 5.0      # processor seconds a program, plain and compiled; a plain run that takes longer is left out
+CHILD_LIMIT = 90.0    # seconds without a sign of life
+MEMORY_LIMIT = 4 << 30  # bytes a child may map
+LIBRARY = pathlib.Path(__file__).with_name("library.py")
 
 
 class TooLong(BaseException):
@@ -41,102 +48,142 @@ def fresh(code):
     return code.replace(co_consts=tuple(fresh(c) if isinstance(c, types.CodeType) else c for c in code.co_consts))
 
 
-def load(source):
-    space = {"__name__": "program"}
-    exec(fresh(PRELUDE), space)
-    exec(compile(source, "<program>", "exec"), space)
-    return space
-
-
-class Snapshot:
-    """Plain text of a value, with identities: the same object, or overlapping memory, shows as such."""
+class Library:
+    """Its definitions by name, each with those that it needs."""
 
     def __init__(self):
-        self.seen = {}      # id -> number
-        self.alive = []     # what the ids belong to
-        self.tensors = []   # (number, first byte, one past the last byte)
+        text = LIBRARY.read_text()
+        self.order, self.code, self.texts, self.needs = [], {}, {}, {}
+        self.imports, self.imported = set(), {}
+        for node in ast.parse(text).body:
+            part = self.part(node)
+            if not part:
+                continue
+            self.order.append(part)
+            self.code[part] = compile(ast.Module([node], []), "<prelude>", "exec")
+            first = min([node.lineno, *[line.lineno for line in getattr(node, "decorator_list", ())]])
+            self.texts[part] = "\n".join(text.split("\n")[first - 1:node.end_lineno])
+            if self.is_import(part):
+                exec(self.code[part], self.imported)
+                self.imports.add(part)
+            self.needs[part] = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+            for line in getattr(node, "decorator_list", ()):  # @named.register: comes with `named`
+                line = line.func if isinstance(line, ast.Call) else line
+                if isinstance(line, ast.Attribute) and line.value.id in self.needs:
+                    self.needs[line.value.id].add(part)
 
-    def of(self, value):
-        if isinstance(value, float):
-            return repr(value)
-        if value is None or isinstance(value, (int, str)):
-            return f"{type(value).__name__} {value!r}"
-        if id(value) in self.seen:
-            return f"#{self.seen[id(value)]}"
-        number = self.seen[id(value)] = len(self.seen)
-        self.alive.append(value)
-        if isinstance(value, kt.Tensor):
-            return f"#{number} {self.of_tensor(value, number)}"
-        if isinstance(value, (list, tuple)):
-            return f"#{number} {type(value).__name__} [{', '.join(map(self.of, value))}]"
-        if isinstance(value, dict):
-            return f"#{number} {{{', '.join(f'{self.of(k)}: {self.of(v)}' for k, v in value.items())}}}"
-        if type(value).__name__ == "Box":
-            return f"#{number} Box {self.of(vars(value))}"
-        return f"#{number} {type(value).__name__}"
+    @staticmethod
+    def part(node):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            return ", ".join(alias.asname or alias.name for alias in node.names)
+        if isinstance(node, ast.Assign):
+            return node.targets[0].id
+        return getattr(node, "name", None)
 
-    def of_tensor(self, tensor, number):
-        size, strides = tensor.element_size(), tensor.stride()
-        first = tensor.data_ptr()
-        spans = [(count - 1) * stride * size for count, stride in zip(tensor.shape, strides)] if tensor.numel() else []
-        low = first + sum(min(span, 0) for span in spans)
-        high = first + sum(max(span, 0) for span in spans) + size * bool(tensor.numel())
-        shares = [f" at {first - origin:+} of #{other}" for other, origin, other_low, other_high in self.tensors
-                  if low < other_high and other_low < high]
-        self.tensors.append((number, first, low, high))
-        return f"{tensor.dtype} {tuple(tensor.shape)} {strides}{''.join(shares[:1])} {tensor.tolist()!r}"
+    def chosen(self, codes):
+        """What code needs, in order: imports always."""
+        wanted, names, codes = set(), {"kt", "make", "Box", "total", "NOTES", "TABLE"}, list(codes)
+        while codes:
+            one = codes.pop()
+            names.update(one.co_names)
+            codes += [c for c in one.co_consts if isinstance(c, types.CodeType)]
+        while names:
+            name = names.pop()
+            if name in self.needs and name not in wanted:
+                wanted.add(name)
+                names |= self.needs[name]
+        return [part for part in self.order if part in wanted or self.is_import(part)]
+
+    def is_import(self, part):
+        return self.texts[part].startswith(("import", "from"))
+
+    def space(self, chosen):
+        space = {"__name__": "program", **self.imported}
+        for part in chosen:
+            if part not in self.imports:
+                exec(fresh(self.code[part]), space)
+        return space
+
+
+library = Library()
+
+
+def compiled_text(program):
+    """(the program's module, each call's arguments)"""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return (compile(program.source, "<program>", "exec"),
+                [compile(arguments, "<arguments>", "eval") for arguments in program.calls])
 
 
 def lines_of(error):
-    """Where it passed through the program and the prelude, and what it came from."""
+    """Where it passed through the program and the library, and the same of what it came from."""
     frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
               if frame.filename in ("<program>", "<prelude>")]
-    context = f" while handling {type(error.__context__).__name__}" if error.__context__ else ""
-    return " > ".join(frames) + context
+    context = error.__context__
+    return " > ".join(frames) + (f" while handling {type(context).__name__} {lines_of(context)}" if context else "")
+
+
+def changed_globals(space):
+    """Those that a program may change: variables, and attributes of its classes."""
+    for name, value in space.items():
+        if isinstance(value, type) and value.__module__ == "program":
+            yield name, {key: part for key, part in vars(value).items()
+                         if not key.startswith("_") and isinstance(part, (int, str, list))}
+        elif name in ("total", "NOTES", "TABLE"):
+            yield name, value
+        elif name == "kept":
+            yield name, value.__defaults__
 
 
 def call(function, space, arguments):
     """What one call did, field by field."""
     arguments = eval(arguments, space)
     seen = {}
+    value = None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
             value = function(*arguments)
+        except (MemoryError, RecursionError):
+            raise TooLong from None
         except Exception as error:
             seen["exception"] = f"{type(error).__name__}: {error}"
             seen["lines"] = lines_of(error)
-            value = None
-    snapshot = Snapshot()
-    seen["arguments"] = snapshot.of(list(arguments))
-    seen["value"] = snapshot.of(value)
+        snapshot = Snapshot()
+        seen["arguments"] = snapshot.of(list(arguments))
+        seen["value"] = snapshot.of(value)
+        seen["globals"] = snapshot.of(dict(changed_globals(space)))
+        seen["iterators"] = snapshot.drained()
     seen["printed"] = printed.getvalue()
-    seen["globals"] = str(space["total"])
-    return seen
+    return {field: without_addresses(text) for field, text in seen.items()}
 
 
 def apart(plain, compiled):
     """The place where two texts part, shown one above the other."""
     plain, compiled = str(plain), str(compiled)
     start = len(os.path.commonprefix([plain, compiled]))
-    begin = max(0, plain.rfind("#", 0, start))
+    begin = max(0, plain.rfind("#", 0, start), start - 60)
     return "".join(f"\n  {name:8} {'...' * (begin > 0)}{text[begin:start + 80]}"
                    for name, text in (("plain", plain), ("compiled", compiled)))
 
 
 def check(program, limit=TIME_LIMIT):
     """None when plain and compiled agree in each call, else (field, text)."""
-    source = program.source()
-    plain, ours = load(source), load(source)
+    module, calls = compiled_text(program)
+    chosen = library.chosen([module, *calls])
+    plain, ours = library.space(chosen), library.space(chosen)
+    exec(module, plain)
+    exec(fresh(module), ours)
     compiled = kt.compile(ours["f"])
     stage = "plain"
 
     def too_long(*_):
         raise TooLong
 
-    signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
-        for number, arguments in enumerate(program.calls):
+        for number, arguments in enumerate(calls):
             stage = "plain"
             expected = call(plain["f"], plain, arguments)
             stage = "compiled"
@@ -147,8 +194,13 @@ def check(program, limit=TIME_LIMIT):
     except TooLong:
         return None if stage == "plain" else ("time", f"compiled ran for more than {limit} s")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
+
+
+def limit_memory():
+    if "KINTSUGI_SANITIZED" not in os.environ:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, resource.RLIM_INFINITY))
 
 
 def isolated(program):
@@ -158,6 +210,7 @@ def isolated(program):
     if child == 0:
         os.close(reader)
         with contextlib.suppress(BaseException):
+            limit_memory()
             os.write(writer, json.dumps(check(program)).encode()[:60_000])
             os._exit(0)
         os._exit(9)
@@ -173,7 +226,7 @@ def isolated(program):
             os.kill(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status:
-        return "crash", ended(status)
+        return "crash" if status < 0 else "end", ended(status)
     found = json.loads(answer)
     return found and tuple(found)
 
@@ -187,43 +240,30 @@ def ended(status):
 # ---- Making it small -------------------------------------------------------------------------------------------------
 
 
-def variants(body):
-    """Each way to make a block a little smaller: without a statement, or with a statement's block in its place."""
-    for i, statement in enumerate(body):
-        yield body[:i] + body[i + 1:]
-        for _, inner in statement.clauses:
-            if inner is not None and len(statement.clauses) + len(inner) > 1:
-                yield body[:i] + inner + body[i + 1:]
-        for j, (head, inner) in enumerate(statement.clauses):
-            for smaller in variants(inner or []):
-                copy = programs.Statement("")
-                copy.clauses = [*statement.clauses[:j], (head, smaller), *statement.clauses[j + 1:]]
-                yield body[:i] + [copy] + body[i + 1:]
-
-
 def shrink(program, field, seconds=30):
     """The smallest program found that still differs in the same field."""
     deadline = time.monotonic() + seconds
 
     def still_fails(candidate):
         try:
-            compile(candidate.source(), "<program>", "exec")
+            compiled_text(candidate)
         except SyntaxError:
             return False
         found = isolated(candidate)
         return found is not None and found[0] == field
 
-    def smaller():
-        for body in variants(program.body):
-            yield programs.Program(program.seed, body, program.calls)
+    def candidates():
         for i in range(len(program.calls)):
             if len(program.calls) > 1:
-                yield programs.Program(program.seed, program.body, program.calls[:i] + program.calls[i + 1:])
+                yield programs.Program(program.seed, program.source, program.calls[:i] + program.calls[i + 1:])
+        for source in smaller.variants(program.source):
+            if source != program.source:
+                yield programs.Program(program.seed, source, program.calls)
 
     progress = True
     while progress and time.monotonic() < deadline:
         progress = False
-        for candidate in smaller():
+        for candidate in candidates():
             if time.monotonic() > deadline:
                 break
             if still_fails(candidate):
@@ -235,11 +275,12 @@ def shrink(program, field, seconds=30):
 def report(program, text):
     """The program as a file that runs, with what it needs of the prelude."""
     calls = "\n".join(f"print(compiled(*{arguments}))" for arguments in program.calls)
-    needed = program.source() + calls
-    first, *definitions = programs.PRELUDE.split("\n\n\n")
-    definitions = [d for d in definitions if d.split("(")[0].split(":")[0].split()[1] in needed]
+    module, arguments = compiled_text(program)
+    parts = library.chosen([module, *arguments])
+    imports = [library.texts[part] for part in parts if library.is_import(part)]
     title = "# " + f"seed {program.seed}: {text}".replace("\n", "\n# ")
-    return "\n\n\n".join([f"{title}\n{first}", *map(str.rstrip, definitions), program.source().rstrip(),
+    definitions = [library.texts[part] for part in parts if library.texts[part] not in imports]
+    return "\n\n\n".join([title + "\n" + "\n".join(imports), *definitions, program.source.rstrip(),
                           f"compiled = kt.compile(f)\n{calls}\n"])
 
 
@@ -258,6 +299,7 @@ class Child:
             os.close(reader)
             status = 9
             with contextlib.suppress(BaseException):
+                limit_memory()
                 for seed in seeds:
                     self.tell(writer, {"at": seed})
                     failure = check(programs.program(seed))
@@ -292,7 +334,7 @@ class Child:
         status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
         if status == 0:
             return [], []
-        return [(self.at, "crash", ended(status))], [seed for seed in self.seeds if seed > self.at]
+        return [(self.at, "crash" if status < 0 else "end", ended(status))], [seed for seed in self.seeds if seed > self.at]
 
 
 def run_seeds(first, count, jobs=1, most=20):

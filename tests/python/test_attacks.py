@@ -540,3 +540,32 @@ def test_large_kernels_of_two_threads_overlap():
         return sum(start < first and last < end for first, last in spans)
 
     assert any(overlapping() >= 5 for _ in range(20))
+
+
+def test_code_replaced_by_a_finaliser():
+    """The item that a store drops gives the function other code, with other parameters, and calls it; the break after the
+    store still belongs to the old code."""
+    def old(x, items):
+        y = x + 1
+        items[0] = y
+        graph_break()
+        return y * 2
+
+    def new(x, items, more=5):
+        return x * more
+
+    calls = []
+
+    class Replaces:
+        def __del__(self):
+            compiled.__wrapped__.__code__ = new.__code__
+            compiled.__wrapped__.__defaults__ = new.__defaults__
+            calls.append(compiled(kt.ones(2), []).tolist())
+            gc.collect()
+
+    compiled = kt.compile(old)
+    for item in (1, 2, 3):
+        assert compiled(kt.ones(2), [item]).tolist() == [4.0, 4.0]
+    assert compiled(kt.ones(2), [Replaces()]).tolist() == [4.0, 4.0]
+    assert calls == [[5.0, 5.0]]
+    assert compiled(kt.ones(2), []).tolist() == [5.0, 5.0]

@@ -98,7 +98,7 @@ def iterators_taken_in_part(x):
     return first, rest, list(a), total, list(c), pairs, list(long), list(short)
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def changed_while_iterated(x):
     numbers, out = [1, 2, 3], []
     for v in numbers:
@@ -147,7 +147,7 @@ def try_blocks(x, what):
     return y, log
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def handlers_in_handlers(x):
     y, log = x, []
     try:
@@ -221,7 +221,7 @@ def generators(x):
 total = 1
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def globals_written(x):
     global total
     total = 1
@@ -238,7 +238,7 @@ def globals_written(x):
         return str(error), y
 
 
-@program(lambda: (kt.ones(3), True), lambda: (kt.ones(3), False), hand_overs=1)
+@program(lambda: (kt.ones(3), True), lambda: (kt.ones(3), False), hand_overs=0)
 def deleted_names(x, again):
     y = x + 1
     z = y * 2
@@ -335,7 +335,7 @@ program(lambda: tuple(kt.ones(2) * i for i in range(300)), hand_overs=0)(many_ar
 odd_globals = {"__builtins__": {"len": len, "NameError": NameError, "str": str}, "graph_break": graph_break}
 exec("def few_builtins(x):\n    y = x + len([1, 2])\n    graph_break()\n    try:\n        return print\n"
      "    except NameError as error:\n        return str(error), y\n", odd_globals)
-program(three, hand_overs=1)(odd_globals["few_builtins"])
+program(three, hand_overs=0)(odd_globals["few_builtins"])
 
 
 class Namespace(dict):

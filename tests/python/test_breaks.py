@@ -79,7 +79,7 @@ def arguments_of_every_form(x):
             (lambda *a, **k: (graph_break(), a, k))(1, x=x))
 
 
-@program(*[lambda w=w: (kt.ones(3), w) for w in range(7)], hand_overs=1)
+@program(*[lambda w=w: (kt.ones(3), w) for w in range(7)], hand_overs=0)
 def arguments_that_do_not_bind(x, which):
     y = x + 1
     try:
@@ -418,7 +418,7 @@ class Record:
     c: list = dataclasses.field(default_factory=list)
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def slots_and_records(x):
     s = Slotted(x + 1)
     s.a = s.get() + 1
@@ -461,7 +461,7 @@ def comprehensions(x):
     return a, b, c, d
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def comprehension_raises(x):
     y, a = x + 1, []
     try:

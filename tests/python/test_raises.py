@@ -21,7 +21,7 @@ def three():
 # ---- Faults of kernels -----------------------------------------------------------------------------------------------
 
 
-@program(lambda: (ints(6, 8), ints(2, 0), []), hand_overs=1)
+@program(lambda: (ints(6, 8), ints(2, 0), []), hand_overs=0)
 def division_in_a_kernel(a, b, log):
     x = a + 1
     y = x * 2
@@ -35,7 +35,7 @@ def division_in_a_kernel(a, b, log):
     return w
 
 
-@program(lambda: (ints(6, 8), ints(2, 0), []), hand_overs=1)
+@program(lambda: (ints(6, 8), ints(2, 0), []), hand_overs=0)
 def division_inside_a_fused_group(a, b, log):
     x = a + 1
     log.append(x)
@@ -49,7 +49,7 @@ def division_inside_a_fused_group(a, b, log):
     return z
 
 
-@program(lambda: (ints(6, 8), ints(2, 0)), hand_overs=1)
+@program(lambda: (ints(6, 8), ints(2, 0)), hand_overs=0)
 def remainder_in_place(a, b):
     c = a + 1
     try:
@@ -62,7 +62,7 @@ def remainder_in_place(a, b):
     return a, c
 
 
-@program(lambda: (ints(6, 8), ints(1, 2)), lambda: (ints(6, 8), ints(1, 0)), lambda: (ints(4, 9), ints(3, 3)), together=True, hand_overs=1)
+@program(lambda: (ints(6, 8), ints(1, 2)), lambda: (ints(6, 8), ints(1, 0)), lambda: (ints(4, 9), ints(3, 3)), together=True, hand_overs=0)
 def division_that_fails_now_and_then(a, b):
     x = a + b
     try:
@@ -104,7 +104,7 @@ BAD_CALLS = {
 }
 
 
-@program(*[lambda bad=bad: (kt.ones(3), bad, []) for bad in BAD_CALLS.values()], hand_overs=1)
+@program(*[lambda bad=bad: (kt.ones(3), bad, []) for bad in BAD_CALLS.values()], hand_overs=0)
 def tensor_call_raises(a, bad, log):
     c = a + 1
     log.append(c)
@@ -131,7 +131,7 @@ def read_only():
     return kt.from_numpy(array), []
 
 
-@program(read_only, hand_overs=1)
+@program(read_only, hand_overs=0)
 def write_to_read_only(a, log):
     x = a + 1
     log.append(1)
@@ -154,7 +154,7 @@ def int_overflow(x, n):
     return y * 2, m, k, -n
 
 
-@program(*[lambda n=n: (kt.ones(3), n) for n in (3, 5, 0, 2, 0)], together=True, hand_overs=2)
+@program(*[lambda n=n: (kt.ones(3), n) for n in (3, 5, 0, 2, 0)], together=True, hand_overs=0)
 def int_division(x, n):
     y = x + n
     try:
@@ -165,7 +165,7 @@ def int_division(x, n):
     return y * q, r
 
 
-@program(*[lambda v=v: (kt.ones(3), v) for v in (3.5, 2.0, 0.0, -1.5, float("nan"), 1e308)], together=True, hand_overs=1)
+@program(*[lambda v=v: (kt.ones(3), v) for v in (3.5, 2.0, 0.0, -1.5, float("nan"), 1e308)], together=True, hand_overs=0)
 def float_division_and_branch(x, v):
     y = x * v
     try:
@@ -194,7 +194,7 @@ def item_branch(x):
     return z, v
 
 
-@program(*[lambda k=k: (kt.ones(3), k) for k in range(5)], together=True, hand_overs=1)
+@program(*[lambda k=k: (kt.ones(3), k) for k in range(5)], together=True, hand_overs=0)
 def check_inside_a_callback(x, k):
     numbers = iter([1, 2, 3, 4])
     mapped = map(lambda v: (v // k, v * k) if k < 3 else v, numbers)
@@ -206,7 +206,7 @@ def check_inside_a_callback(x, k):
     return first, others, list(numbers), x + k
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def exhausted_range(x):
     numbers = iter(range(2))
     a, b = next(numbers), next(numbers)
@@ -280,7 +280,7 @@ ERRORS = {
 }
 
 
-@program(*[lambda bad=bad: (kt.ones(3), {"k": 1}, 3, bad) for bad in ERRORS.values()], hand_overs=1)
+@program(*[lambda bad=bad: (kt.ones(3), {"k": 1}, 3, bad) for bad in ERRORS.values()], hand_overs=0)
 def language_error(x, d, n, bad):
     y = x + n
     x *= 2
@@ -305,7 +305,7 @@ def language_error_uncaught(x, d, n, bad):
     )
 
 
-@program(lambda: (kt.ones(3), False), hand_overs=1)
+@program(lambda: (kt.ones(3), False), hand_overs=0)
 def unbound_local(x, known):
     y = x + 1
     if known:
@@ -317,7 +317,7 @@ def unbound_local(x, known):
     return z
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def unbound_cell(x):
     y = x + 1
     inner = lambda: y  # noqa: E731
@@ -336,7 +336,7 @@ class Custom(Exception):
         self.value = value
 
 
-@program(three, hand_overs=1)
+@program(three, hand_overs=0)
 def raise_with_cause(x):
     y = x + 1
     log = [y]
@@ -359,7 +359,7 @@ def raise_uncaught(x):
 
 
 @program(*[lambda w=w: (kt.ones(3), w()) for w in (lambda: ValueError, lambda: ValueError("made"), int, lambda: int, dict)],
-         hand_overs=1)
+         hand_overs=0)
 def raise_anything(x, what):
     y = x + 1
     try:
@@ -376,7 +376,7 @@ exec("""def asserts(x):
     except AssertionError as error:
         return str(error), y
 """)  # pytest rewrites assert statements that it can see
-program(three, hand_overs=1)(asserts)  # noqa: F821
+program(three, hand_overs=0)(asserts)  # noqa: F821
 
 
 # ---- From callees ----------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def deep_key(x, n):
 CALLEES = [(f, depth) for f in (deep_raise, deep_fault, deep_key) for depth in (0, 1, 4)]
 
 
-@program(*[lambda f=f, depth=depth: (ints(1, 2), f, depth) for f, depth in CALLEES], hand_overs=1)
+@program(*[lambda f=f, depth=depth: (ints(1, 2), f, depth) for f, depth in CALLEES], hand_overs=0)
 def callee_raises(x, callee, depth):
     a = x * 2
     x += 1

@@ -200,6 +200,21 @@ TEST(Check, InstanceDictIsFastToo) {
 }
 
 // Each row: a guard, an object for which it holds, others for which it does not.
+TEST(Check, NextOfAnIterator) {  // whose class other guards have seen to
+  Python python("");
+  const std::pair<const char*, bool> rows[] = {
+      {"iter([1, 2])", true}, {"iter((1, 2, 3))", true}, {"iter([1])", false}, {"iter(())", false}};
+  for (auto [text, more] : rows) {
+    PyObject* iterator = PyRun_String(text, Py_eval_input, python.globals, python.globals);
+    ASSERT_NE(iterator, nullptr);
+    Guards item("guard next_item dst=%1 a=%0 imm=1 source=0\n", {iterator}, {});
+    Guards none("guard next_none a=%0 imm=1 source=0\n", {iterator}, {});
+    EXPECT_EQ(item(), more ? -1 : 1) << text;
+    EXPECT_EQ(none(), more ? 1 : -1) << text;
+    Py_DECREF(iterator);
+  }
+}
+
 TEST(Check, Values) {
   Python python(
       "loud = []\n"

@@ -219,6 +219,31 @@ TEST(Guard, Containers) {
   tuple.type = &fake::list_type;
   EXPECT_TRUE(run.misses(2));
 
+  struct {
+    fake::Object base;
+    int64_t index;
+    void* sequence;
+  } iterator{{1, &fake::list_iterator_type}, 1, nullptr};
+  GuardRun next("guard next_item dst=%1 a=%0 imm=1\n", {&iterator});
+  GuardRun none("guard next_none a=%0 imm=1\n", {&iterator});
+  EXPECT_TRUE(next.misses(1));
+  EXPECT_TRUE(none.holds());
+  list.type = &fake::list_type;
+  list.size = 3;
+  iterator.sequence = &list;
+  EXPECT_TRUE(next.holds());
+  EXPECT_EQ(next.integer(1), reinterpret_cast<int64_t>(&item));
+  EXPECT_TRUE(none.misses(1));
+  iterator.index = 2;
+  EXPECT_TRUE(next.misses(1));
+  EXPECT_TRUE(none.holds());
+  fake::Tuple pair{{1, &fake::tuple_type}, 2, {nullptr, &item}};
+  iterator.base.type = &fake::tuple_iterator_type;
+  iterator.sequence = &pair;
+  iterator.index = 0;
+  EXPECT_TRUE(next.holds());
+  EXPECT_EQ(next.integer(1), reinterpret_cast<int64_t>(&item));
+
   fake::Dict dict;
   dict.used = 2;
   GuardRun length("guard dict_length a=%0 imm=2\n", {&dict});

@@ -25,7 +25,8 @@ struct Object {
 struct Type : Object {
   uint32_t version = 1;
 };
-inline Type tensor_type, int_type, float_type, list_type, tuple_type, dict_type, range_iterator_type, string_type;
+inline Type tensor_type, int_type, float_type, list_type, tuple_type, dict_type, range_iterator_type,
+    list_iterator_type, tuple_iterator_type, string_type;
 inline Object true_object{1000}, false_object{1000}, none_object{1000};
 
 struct Tensor : Object {
@@ -143,6 +144,7 @@ inline void set_facts() {
   facts.tuple_type = &tuple_type;
   facts.dict_type = &dict_type;
   facts.range_iterator_type = &range_iterator_type;
+  facts.list_iterator_type = &list_iterator_type;
   facts.true_object = &true_object;
   facts.false_object = &false_object;
   facts.none_object = &none_object;

@@ -1,0 +1,423 @@
+// Sets and frozensets in the trace. What a set holds is kept in a real set of its keys (the mirror) on which the
+// program's own operations are performed: its order is Python's, and where the set must exist its table is copied.
+// Elements that hash by identity lie elsewhere in every process: then the order is not known. A real set that is only
+// asked for single keys is guarded for these; otherwise for its whole table.
+#include <algorithm>
+
+#include "jit/containers.h"
+#include "runtime/frame.h"
+
+#include <opcode.h>  // NB_AND and the like
+
+namespace kintsugi {
+
+namespace {
+
+using Arguments = std::vector<Value*>;
+
+bool is_atom_key(PyObject* key) {
+  PyTypeObject* type = Py_TYPE(key);
+  if (type == &PyTuple_Type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (!is_atom_key(PyTuple_GET_ITEM(key, i))) return false;
+    return true;
+  }
+  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyBytes_Type ||
+         (type == &PyFloat_Type && !is_nan(key)) || key == Py_None;
+}
+
+// What an element is in the mirror. False: unhashable, or its hash is the program's own.
+bool set_key(Tracer& t, Value* item, PyObject** key, bool* by_identity) {
+  if (!t.key_of(t.force(item), key)) return false;
+  *by_identity = !is_atom_key(*key);
+  if (!*by_identity) return true;
+  if (PyTuple_Check(*key) || Py_TYPE(*key)->tp_hash != PyBaseObject_Type.tp_hash) {
+    if (Py_TYPE(*key) != &TensorType && !PyType_Check(*key))
+      return false;  // hashed by Python code, as an Enum's members
+  }
+  return true;
+}
+
+// Takes the mirror over. A frozenset of atoms is a constant.
+Value* set_of(Tracer& t, PyObject* stolen, bool unordered) {
+  Ref mirror(stolen);
+  if (!mirror) throw Restart{};
+  t.keep(mirror.get());
+  bool frozen = PyFrozenSet_CheckExact(mirror.get());
+  if (frozen && !unordered) return t.constant(mirror.get());
+  Value* set = t.make(ValueKind::kSet);
+  set->type = frozen ? &PyFrozenSet_Type : &PySet_Type;
+  set->mirror = mirror.get();
+  set->unordered = unordered;
+  return set;
+}
+
+// All elements known. Of a real set: its table, guarded; no user code may be needed to compare its keys.
+bool known(Tracer& t, Value* set) {
+  if (set->is_constant()) {
+    set->mirror = set->object;
+    PyObject* key;
+    Py_hash_t hash;
+    for (Py_ssize_t position = 0; _PySet_NextEntry(set->object, &position, &key, &hash);)
+      if (!is_atom_key(key)) return false;
+    return true;
+  }
+  if (set->mirror != nullptr) return true;
+  if (set->mutated) return false;
+  PyObject* key;
+  Py_hash_t hash;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set->object, &position, &key, &hash);)
+    if (!is_atom_key(key)) return false;
+  Ref mirror(clone_set(set->object, set->type == &PyFrozenSet_Type)), expected(clone_set(set->object, /*frozen=*/true));
+  if (!mirror || !expected) throw Restart{};
+  t.keep(mirror.get());
+  t.keep(expected.get());
+  ConstantId constant = t.constant_id(expected.get(), Hold::kStrong);
+  Guard& check = t.guard(GuardKind::k_set_equal, set->source);
+  check.a = set->id;
+  check.constant = constant;
+  set->mirror = mirror.get();
+  set->complete = true;
+  set->entries.clear();
+  return true;
+}
+
+void tell_apart(Tracer& t, Value* set, PyObject* key) {
+  PyObject* each;
+  Py_hash_t hash;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set->mirror, &position, &each, &hash);)
+    if (each != key) t.keys_are_apart(each, key);
+}
+
+// Whether a set has the key; of a real one that was not looked at as a whole, by a guard for this key.
+Flow has(Tracer& t, Value* set, PyObject* key, bool by_identity, bool* found) {
+  if (set->is_constant() && !known(t, set)) return t.stop(BreakReason::k_container, "in a set");
+  if (set->mirror != nullptr) {
+    if (by_identity) tell_apart(t, set, key);
+    *found = PySet_Contains(set->mirror, key) == 1;
+    return Flow::kGo;
+  }
+  for (auto& entry : set->entries) {
+    if (PyObject_RichCompareBool(entry.first, key, Py_EQ) != 1) continue;
+    *found = entry.second != nullptr;
+    return Flow::kGo;
+  }
+  if (by_identity) return t.stop(BreakReason::k_container, "an object in a set that existed before");
+  bool unknown = false;
+  *found = false;
+  keys_of_hash(set->object, PyObject_Hash(key), [&](PyObject* candidate) {
+    if (!is_atom_key(candidate))
+      unknown = true;
+    else if (PyObject_RichCompareBool(candidate, key, Py_EQ) == 1)
+      key = candidate, *found = true;
+    return *found;
+  });
+  if (unknown && !*found) return t.stop(BreakReason::k_container, "in a set");
+  t.keep(key);
+  ConstantId constant = t.constant_id(key, Hold::kStrong);
+  Guard& check = t.guard(GuardKind::k_set_has, set->source);
+  check.a = set->id;
+  check.constant = constant;
+  check.imm = *found;
+  set->entries.emplace_back(key, *found ? t.constant(key) : nullptr);
+  return Flow::kGo;
+}
+
+// Puts an overlay entry of a real set that was not looked at as a whole.
+void note(Tracer& t, Value* set, PyObject* key, bool present) {
+  t.keep(key);
+  for (auto& entry : set->entries) {
+    if (PyObject_RichCompareBool(entry.first, key, Py_EQ) != 1) continue;
+    entry.second = present ? t.constant(key) : nullptr;
+    return;
+  }
+  set->entries.emplace_back(key, present ? t.constant(key) : nullptr);
+}
+
+// Before a change: the mirror may be another value's too, and what an exit shows is the set before the instruction.
+void own_mirror(Tracer& t, Value* set) {
+  t.changing(set);
+  if (set->mirror == nullptr) return;
+  Ref mirror(clone_set(set->mirror, /*frozen=*/false));
+  if (!mirror) throw Restart{};
+  t.keep(mirror.get());
+  set->mirror = mirror.get();
+}
+
+Flow change(Tracer& t, Value* set, Value* item, bool add, bool must_have) {
+  PyObject* key;
+  bool by_identity, found = false;
+  if (!set_key(t, item, &key, &by_identity)) return t.stop(BreakReason::k_container, "an element of a set");
+  bool whole = set->mirror != nullptr;
+  if (whole || must_have || set->iterated > 0)
+    if (Flow flow = has(t, set, key, by_identity, &found); flow != Flow::kGo) return flow;
+  if (must_have && !found) return raise_with_repr(t, PyExc_KeyError, item, "");
+  if (whole && found == add) return Flow::kGo;
+  if (set->iterated > 0) return t.stop(BreakReason::k_container, "a set that changes while it is iterated");
+  if (!whole && by_identity) return t.stop(BreakReason::k_container, "an object in a set that existed before");
+  own_mirror(t, set);
+  if (set->is_real()) t.run_method(&PySet_Type, add ? "add" : "discard", {set, item});
+  if (!whole) {
+    note(t, set, key, add);
+    return Flow::kGo;
+  }
+  int failed = add ? PySet_Add(set->mirror, key) : PySet_Discard(set->mirror, key);
+  if (failed < 0) throw Restart{};
+  set->unordered = set->unordered || by_identity;
+  t.keep(key);
+  return Flow::kGo;
+}
+
+// An operand as a real object of keys: a set, a dict or its view, or a list of what it gives. Null: cannot be followed.
+PyObject* operand(Tracer& t, Value* value, bool* unordered, bool only_sets) {
+  bool by_identity = false;
+  PyObject* key;
+  if (is_set(value)) {
+    if (!known(t, value)) return nullptr;
+    *unordered |= value->unordered;
+    return Py_NewRef(value->mirror);
+  }
+  bool view = is_view(value) && value->iterator != IteratorKind::kDictValues;
+  if (view || (!only_sets && value->kind == ValueKind::kDict)) {
+    Value* dict = view ? value->items[0] : value;
+    if (!t.dict_complete(dict)) return nullptr;
+    Ref keys(PyDict_New());
+    for (size_t i = 0; keys && i < dict->entries.size(); ++i) {
+      PyObject *each = dict->entries[i].first, *object = Py_None;
+      Value* held = t.dict_get(dict, each);
+      if (held == nullptr) continue;
+      if (!set_key(t, t.key_value(each), &key, &by_identity)) return nullptr;
+      if (view && value->iterator == IteratorKind::kDictItems && (!t.fold(held, &object) || !is_atom_key(object)))
+        return nullptr;
+      *unordered |= by_identity;
+      if (PyDict_SetItem(keys.get(), key, object) < 0) throw Restart{};
+    }
+    if (!view) return keys.release();
+    return PyObject_CallMethod(keys.get(), value->iterator == IteratorKind::kDictKeys ? "keys" : "items", nullptr);
+  }
+  if (only_sets) return nullptr;
+  Arguments items;
+  if (!t.drain(value, &items)) return nullptr;
+  Ref list(PyList_New(0));
+  for (Value* item : items) {
+    if (!set_key(t, item, &key, &by_identity)) return nullptr;
+    *unordered |= by_identity;
+    t.keep(key);
+    if (by_identity)
+      for (Value* other : items) {
+        PyObject* other_key;
+        bool ignored;
+        if (other != item && set_key(t, other, &other_key, &ignored) && other_key != key)
+          t.keys_are_apart(key, other_key);
+      }
+    if (!list || PyList_Append(list.get(), key) < 0) throw Restart{};
+  }
+  return list.release();
+}
+
+Flow answer(Tracer& t, PyObject* stolen, bool unordered, Value** out) {
+  if (stolen == nullptr) return t.stop(BreakReason::k_raises, "an operation of sets");
+  if (PyAnySet_CheckExact(stolen)) {
+    *out = set_of(t, stolen, unordered);
+  } else {
+    *out = t.constant_owned(stolen);
+  }
+  return Flow::kGo;
+}
+
+struct Changing {
+  const char* name;
+  bool changes;
+};
+constexpr Changing kMethods[] = {{"union", false},
+                                 {"intersection", false},
+                                 {"difference", false},
+                                 {"symmetric_difference", false},
+                                 {"isdisjoint", false},
+                                 {"issubset", false},
+                                 {"issuperset", false},
+                                 {"copy", false},
+                                 {"update", true},
+                                 {"intersection_update", true},
+                                 {"difference_update", true},
+                                 {"symmetric_difference_update", true},
+                                 {"clear", true}};
+
+Flow by_mirror(Tracer& t, Value* self, const Changing& method, Arguments& a, Value** out) {
+  bool unordered = self->unordered;
+  // update of a real set adds one after the other: what else it holds does not matter.
+  if (std::string(method.name) == "update" && self->kind == ValueKind::kSet && self->mirror == nullptr) {
+    Arguments all;
+    for (Value* each : a)
+      if (!t.drain(each, &all)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "update of a set");
+    for (Value* item : all)
+      if (Flow flow = change(t, self, item, true, false); flow != Flow::kGo) return flow;
+    return Flow::kGo;
+  }
+  if (!known(t, self)) return t.stop(BreakReason::k_container, "a set that is not modelled");
+  std::vector<Ref> operands;
+  Ref arguments(PyTuple_New(static_cast<Py_ssize_t>(a.size())));
+  for (size_t i = 0; arguments && i < a.size(); ++i) {
+    PyObject* object = walks_over(a[i], self) ? nullptr : operand(t, a[i], &unordered, false);
+    if (object == nullptr) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, method.name);
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), object);
+  }
+  if (!arguments) throw Restart{};
+  if (method.changes) {
+    if (self->iterated > 0) return t.stop(BreakReason::k_container, "a set that changes while it is iterated");
+    own_mirror(t, self);
+  }
+  Ref bound(PyObject_GetAttrString(self->mirror, method.name));
+  Ref result(bound ? PyObject_Call(bound.get(), arguments.get(), nullptr) : nullptr);
+  if (!result) return t.stop(BreakReason::k_raises, method.name);
+  if (!method.changes) return answer(t, result.release(), unordered, out);
+  self->unordered = unordered;
+  if (!self->is_real()) return Flow::kGo;
+  Arguments given{self};
+  for (size_t i = 0; i < a.size(); ++i) {
+    PyObject* object = PyTuple_GET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i));
+    if (!PyList_CheckExact(object)) {
+      given.push_back(a[i]);
+      continue;
+    }
+    Arguments drained;  // once more would move an iterator on
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(object); ++k) drained.push_back(t.key_value(PyList_GET_ITEM(object, k)));
+    given.push_back(t.tuple_of(std::move(drained)));
+  }
+  t.run_method(&PySet_Type, method.name, given);
+  return Flow::kGo;
+}
+
+Flow pop(Tracer& t, Value* self, Value** out) {
+  if (!known(t, self) || (self->unordered && PySet_GET_SIZE(self->mirror) > 1) || self->iterated > 0)
+    return t.stop(BreakReason::k_container, "pop of a set");
+  if (PySet_GET_SIZE(self->mirror) == 0) return raise_here(t, PyExc_KeyError, "pop from an empty set");
+  own_mirror(t, self);
+  Ref key(PySet_Pop(self->mirror));
+  if (!key) throw Restart{};
+  t.keep(key.get());
+  *out = t.key_value(key.get());
+  if (self->is_real()) t.run_method(&PySet_Type, "pop", {self});
+  return Flow::kGo;
+}
+
+}  // namespace
+
+bool is_set(Value* value) {
+  return value->kind == ValueKind::kSet || (value->is_constant() && PyFrozenSet_CheckExact(value->object));
+}
+
+Flow make_set(Tracer& t, PyTypeObject* type, const std::vector<Value*>& items, Value** out) {
+  bool unordered = false, frozen = type == &PyFrozenSet_Type;
+  if (items.size() == 1 && frozen && items[0]->is_constant() && PyFrozenSet_CheckExact(items[0]->object)) {
+    *out = items[0];  // frozenset() of an exact one is that one
+    return Flow::kGo;
+  }
+  if (items.size() > 1 ||
+      (items.size() == 1 && frozen && items[0]->kind == ValueKind::kSet && items[0]->type == &PyFrozenSet_Type))
+    return t.stop(BreakReason::k_container, "frozenset");
+  Ref from(items.empty() ? nullptr : operand(t, items[0], &unordered, false));
+  if (!items.empty() && !from) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "set");
+  *out = set_of(t, frozen ? PyFrozenSet_New(from.get()) : PySet_New(from.get()), unordered);
+  return Flow::kGo;
+}
+
+Flow build_set(Tracer& t, const std::vector<Value*>& items, Value** out) {
+  *out = set_of(t, PySet_New(nullptr), false);
+  for (Value* item : items)
+    if (Flow flow = change(t, *out, item, true, false); flow != Flow::kGo) return flow;
+  return Flow::kGo;
+}
+
+int64_t set_length(Tracer& t, Value* set) {
+  if (set->mirror == nullptr && set->is_real() && !set->mutated) {  // how many, not which
+    int64_t size = PySet_GET_SIZE(set->object);
+    ConstantId constant = t.number_constant({ConstantKind::kInt, size, 0, {}});
+    Guard& check = t.guard(GuardKind::k_word_is, set->source);
+    check.a = set->id;
+    check.imm = offsetof(PySetObject, used);
+    check.constant = constant;
+    return size;
+  }
+  return known(t, set) ? PySet_GET_SIZE(set->mirror) : -1;
+}
+
+bool set_elements(Tracer& t, Value* set, std::vector<Value*>* elements) {
+  if (!known(t, set) || (set->unordered && PySet_GET_SIZE(set->mirror) > 1)) return false;
+  PyObject* key;
+  Py_hash_t hash;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set->mirror, &position, &key, &hash);)
+    elements->push_back(t.key_value(key));
+  return true;
+}
+
+Flow set_contains(Tracer& t, Value* set, Value* item, bool* found) {
+  PyObject* key;
+  bool by_identity;
+  if (!set_key(t, item, &key, &by_identity)) return t.stop(BreakReason::k_container, "in a set");
+  return has(t, set, key, by_identity, found);
+}
+
+Flow set_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out) {
+  bool frozen = self->is_constant() || self->type == &PyFrozenSet_Type;
+  *out = t.none();
+  if (!frozen && arguments.size() == 1) {
+    if (name == "add") return change(t, self, arguments[0], true, false);
+    if (name == "discard") return change(t, self, arguments[0], false, false);
+    if (name == "remove") return change(t, self, arguments[0], false, true);
+  }
+  if (!frozen && name == "pop" && arguments.empty()) return pop(t, self, out);
+  if (name == "__contains__" && arguments.size() == 1) {
+    bool found = false;
+    Flow flow = set_contains(t, self, arguments[0], &found);
+    *out = t.constant(found ? Py_True : Py_False);
+    return flow;
+  }
+  if (frozen && name == "copy" && arguments.empty()) {
+    *out = self;
+    return Flow::kGo;
+  }
+  for (const Changing& method : kMethods)
+    if (name == method.name && !(frozen && method.changes)) return by_mirror(t, self, method, arguments, out);
+  return t.stop(BreakReason::k_container, "set." + name);
+}
+
+bool is_set_like(Value* value) {
+  return is_set(value) || (is_view(value) && value->iterator != IteratorKind::kDictValues);
+}
+
+Flow set_compare(Tracer& t, int operation, Value* left, Value* right, Value** out) {
+  bool unordered = false;
+  Ref a(operand(t, left, &unordered, true)), b(a ? operand(t, right, &unordered, true) : nullptr);
+  if (!a || !b) return t.stop(BreakReason::k_container, "comparing sets");
+  return answer(t, PyObject_RichCompare(a.get(), b.get(), operation), false, out);
+}
+
+Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out) {
+  bool in_place = operation >= NB_INPLACE_ADD, unordered = false;
+  int plain = in_place ? operation - NB_INPLACE_ADD : operation;
+  Ref a(operand(t, left, &unordered, true)), b(a ? operand(t, right, &unordered, true) : nullptr);
+  if (!a || !b) return t.stop(BreakReason::k_container, "an operator of sets");
+  using Operator = PyObject* (*)(PyObject*, PyObject*);
+  auto choose = [&](Operator ordinary, Operator changing) { return in_place ? changing : ordinary; };
+  Operator apply = plain == NB_OR    ? choose(PyNumber_Or, PyNumber_InPlaceOr)
+                   : plain == NB_AND ? choose(PyNumber_And, PyNumber_InPlaceAnd)
+                   : plain == NB_XOR ? choose(PyNumber_Xor, PyNumber_InPlaceXor)
+                                     : choose(PyNumber_Subtract, PyNumber_InPlaceSubtract);
+  bool changes = in_place && left->kind == ValueKind::kSet && left->type == &PySet_Type && is_set(right);
+  if (!changes) return answer(t, apply(a.get(), b.get()), unordered, out);
+  if (left->iterated > 0) return t.stop(BreakReason::k_container, "a set that changes while it is iterated");
+  own_mirror(t, left);
+  Ref result(apply(left->mirror, right == left ? left->mirror : b.get()));
+  if (!result) return t.stop(BreakReason::k_raises, "an operator of sets");
+  left->unordered = unordered;
+  const char* name = plain == NB_OR    ? "__ior__"
+                     : plain == NB_AND ? "__iand__"
+                     : plain == NB_XOR ? "__ixor__"
+                                       : "__isub__";
+  if (left->is_real()) t.run_method(&PySet_Type, name, {left, right});
+  *out = left;
+  return Flow::kGo;
+}
+
+}  // namespace kintsugi

@@ -1,0 +1,124 @@
+"""Values as text, so that two runs of a program can be compared: contents, types, identities, memory shared by tensors.
+Objects at different addresses in the two runs give the same text when they are alike."""
+import collections
+import functools
+import itertools
+import re
+import traceback
+import types
+
+import kintsugi as kt
+
+ATOMS = (int, float, complex, str, bytes, bool, type(None), type(...), type(NotImplemented), range, bytearray)
+ADDRESS = re.compile("0x[0-9a-f]+")
+PER_ITERATOR = 6  # items taken from one that was handed out
+
+
+def without_addresses(text):
+    return ADDRESS.sub("0x", text)
+
+
+class Snapshot:
+    """The same object, or overlapping memory, shows as such."""
+
+    def __init__(self):
+        self.seen = {}       # id -> number
+        self.alive = []      # what the ids belong to
+        self.tensors = []    # (number, first byte, one past the last byte)
+        self.iterators = []
+
+    def of(self, value):
+        if type(value) is kt.Size:
+            return f"Size {tuple(value)}"
+        if type(value) in ATOMS:
+            return f"{type(value).__name__} {value!r}"
+        if id(value) in self.seen:
+            return f"#{self.seen[id(value)]}"
+        number = self.seen[id(value)] = len(self.seen)
+        self.alive.append(value)
+        return f"#{number} {type(value).__name__} {self.inside(value, number)}"
+
+    def all(self, values):
+        return ", ".join(map(self.of, list(values)))
+
+    def pairs(self, mapping):
+        return ", ".join(f"{self.of(key)}: {self.of(part)}" for key, part in list(mapping.items()))
+
+    def inside(self, value, number):
+        if isinstance(value, kt.Tensor):
+            return self.of_tensor(value, number)
+        if isinstance(value, type):
+            return value.__qualname__
+        if isinstance(value, BaseException):
+            return self.of_error(value)
+        if isinstance(value, types.FunctionType):
+            cells = [self.of_cell(cell) for cell in value.__closure__ or ()]
+            return f"{value.__qualname__} {self.of(value.__defaults__)} {self.of(value.__kwdefaults__)} {cells} {self.of(vars(value))}"
+        if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+            return f"{value.__name__} of {self.of(getattr(value, '__self__', None))}"
+        if isinstance(value, functools.partial):
+            return f"{self.of(value.func)} {self.of(value.args)} {self.of(value.keywords)}"
+        if isinstance(value, types.ModuleType):
+            return value.__name__
+        if isinstance(value, (types.GeneratorType, types.CoroutineType)):
+            self.iterators.append((number, value))
+            frame = getattr(value, "gi_frame", None)
+            return f"{value.__qualname__} " + (f"at {frame.f_lineno} {self.pairs(frame.f_locals)}" if frame else "ended")
+        text = ""
+        if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+            text = f"[{self.all(value)}]" + (f" {value.maxlen}" if isinstance(value, collections.deque) else "")
+        elif isinstance(value, dict):
+            text = "{" + self.pairs(value) + "}"
+            if isinstance(value, collections.defaultdict):
+                text += f" {self.of(value.default_factory)}"
+        elif isinstance(value, (type({}.keys()), type({}.values()), type({}.items()))):
+            text = f"[{self.all(value)}]"
+        elif isinstance(value, slice):
+            text = self.all((value.start, value.stop, value.step))
+        elif isinstance(value, (int, str)):
+            text = repr(value)
+        elif hasattr(type(value), "__next__"):
+            self.iterators.append((number, value))
+        if hasattr(value, "__dict__"):
+            text += f" {{{self.pairs(vars(value))}}}"
+        for kind in type(value).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                if name in kind.__dict__ and hasattr(value, name):
+                    text += f" {name}={self.of(getattr(value, name))}"
+        return text
+
+    def of_cell(self, cell):
+        try:
+            return self.of(cell.cell_contents)
+        except ValueError:
+            return "empty"
+
+    def of_error(self, error):
+        places = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
+                  if frame.filename in ("<program>", "<prelude>")]
+        return (f"{self.of(error.args)} {self.of(vars(error))} at {' > '.join(places)} from {self.of(error.__cause__)} "
+                f"while {self.of(error.__context__)} {error.__suppress_context__}")
+
+    def of_tensor(self, tensor, number):
+        size, strides = tensor.element_size(), tensor.stride()
+        first = tensor.data_ptr()
+        spans = [(count - 1) * stride * size for count, stride in zip(tensor.shape, strides)] if tensor.numel() else []
+        low = first + sum(min(span, 0) for span in spans)
+        high = first + sum(max(span, 0) for span in spans) + size * bool(tensor.numel())
+        shares = [f" at {first - origin:+} of #{other}" for other, origin, other_low, other_high in self.tensors
+                  if low < other_high and other_low < high]
+        self.tensors.append((number, first, low, high))
+        return f"{tensor.dtype} {tuple(tensor.shape)} {strides}{''.join(shares[:1])} {tensor.tolist()!r}"
+
+    def drained(self):
+        """What the iterators met so far still give, and how they end. Changes what was seen: comes last."""
+        texts = []
+        for number, iterator in self.iterators:
+            try:
+                if isinstance(iterator, types.CoroutineType):
+                    iterator.close()
+                    continue
+                texts.append(f"#{number}: {self.all(itertools.islice(iterator, PER_ITERATOR))}")
+            except Exception as error:
+                texts.append(f"#{number} raises {type(error).__name__}: {error}")
+        return "; ".join(texts)
