@@ -38,7 +38,7 @@ static void remove_capturing_thread() {
   if (now == evaluate) {
     set_evaluator(home, below);
   } else if (now != below) {
-    over_us = now;
+    over_us = now == _PyEval_EvalFrameDefault ? nullptr : now;  // who took us away is not over us
   }
 }
 
@@ -211,15 +211,19 @@ PyObject* new_generator(PyFunctionObject* function, PyCodeObject* code) {
 
 static ResumptionTaken* awaited = nullptr;
 
+// The frame must come to us: a hook over ours might not call us.
 ResumptionTaken::ResumptionTaken(PyObject* generator, FrameTaken taken, void* context)
     : frame_(frame_of_generator(generator)), taken_(taken), context_(context) {
   add_capturing_thread();
+  before_ = evaluator_of(home);
+  if (before_ != evaluate) set_evaluator(home, evaluate);
   awaited = this;
 }
 
 void ResumptionTaken::end() {
   if (!std::exchange(on_, false)) return;
   awaited = nullptr;
+  if (before_ != evaluate && evaluator_of(home) == evaluate) set_evaluator(home, before_);
   remove_capturing_thread();
 }
 

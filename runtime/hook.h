@@ -50,6 +50,7 @@ class ResumptionTaken {
   Frame* frame_;
   FrameTaken taken_;
   void* context_;
+  Evaluator before_;
   bool on_ = true, came_ = false;
 };
 

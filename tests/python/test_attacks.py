@@ -1,5 +1,6 @@
 """The frame hook and the driver under attack: finalisers, threads, another user of the hook, recursion, debuggers, fork,
 reset, signals, interpreter exit. Programs that could bring the process down run in one of their own."""
+import contextlib
 import gc
 import os
 import signal
@@ -124,12 +125,18 @@ def test_second_user_of_the_hook(before, steps):
         graph_break()
         return x + 1
 
+    @contextlib.contextmanager
+    def held(value):
+        graph_break()
+        yield value
+
     @kt.compile
     def work(x, on):
         y = inner(x)
         if on is not None:
             runtime._rival_hook(on)
-        z = inner(y)
+        with held(1) as more:
+            z = y + more
         return inner(z) * 2
 
     runtime._rival_hook(before)

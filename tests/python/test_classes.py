@@ -624,8 +624,8 @@ def test_reasons_name_what_was_disabled():
 
     def f(x):
         return sensor(x * 2) + 1
-    (reason,) = kt._dynamo.explain(f)(x3()).break_reasons
-    assert "sensor: reads a sensor" in str(reason.reason)
+    reasons = kt._dynamo.explain(f)(x3()).break_reasons  # under break_everywhere: among others
+    assert [reason for reason in reasons if "sensor: reads a sensor" in str(reason.reason)]
 
 
 SWITCHES = ["break_everywhere", "miss_every_guard", "tiny_code_memory", "no_fuse", "no_frameless"]

@@ -2,7 +2,7 @@
 import pytest
 
 import kintsugi as kt
-from comparing import snapshot
+from comparing import STRESS, snapshot
 
 FINDS = [
     ("a default argument of a closure", """
@@ -86,4 +86,4 @@ def test_bound_builtin_methods_share_a_segment():
     for _ in range(5):
         values = [1]
         assert compiled(kt.ones(3), values).tolist() == [3.0] * 3 and values == [1, 3]
-    assert native["segments"] == before
+    assert STRESS == "miss_every_guard" or native["segments"] == before
