@@ -79,7 +79,7 @@ Flow do_range(Tracer& t, Arguments_& a, Value** out) {
     Ref tuple(PyTuple_New(a.size()));
     for (size_t i = 0; tuple && i < a.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(a[i]->object));
     if (!tuple) return t.stop(BreakReason::k_raises, "range");
-    *out = t.constant_owned(PyObject_CallObject(reinterpret_cast<PyObject*>(&PyRange_Type), tuple.get()));
+    *out = t.made_now(PyObject_CallObject(reinterpret_cast<PyObject*>(&PyRange_Type), tuple.get()));
     return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_raises, "range");
   }
   Value* step = a.size() == 3 ? a[2] : t.int_constant(1);

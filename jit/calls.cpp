@@ -125,6 +125,12 @@ Flow Tracer::return_value(Value* value) {
     Exit exit;
     exit.kind = ExitKind::kReturn;
     if (handled_ != nullptr) return stop(BreakReason::k_internal, "a return inside of a handler");
+    if (frame().at != input_.offset && (input_.policy.watched || outlives_its_call())) {
+      shows_dead_locals_ = true;  // into the frame, then from an entry of its own
+      finish(exit_here(ExitKind::kNext));
+      shows_dead_locals_ = false;
+      return Flow::kEnd;
+    }
     exit.result = recipe_of(value);
     refuse_raised();
     guard_no_generator_is_dropped();

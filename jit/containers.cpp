@@ -192,10 +192,10 @@ int64_t Tracer::length(Value* value) {
 static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** out) {
   PyObject *a, *b;
   std::vector<Value*>* items;
-  if (t.fold(container, &a) && t.fold(key, &b)) {
+  if (container->is_constant() && t.fold(container, &a) && t.fold(key, &b)) {
     Ref result(PyObject_GetItem(a, b));
     if (!result) return t.raise_pending("index");
-    *out = t.constant(result.get());
+    *out = t.made_now(result.release());
     return Flow::kGo;
   }
   bool is_slice = key->kind == ValueKind::kSlice || (key->is_constant() && PySlice_Check(key->object));
@@ -208,7 +208,7 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
     if (container->is_constant() && PyType_Check(container->object))
       return t.stop(BreakReason::k_call, "a generic alias");
     if (is_slice && t.fold(container, &a)) {
-      *out = t.constant_owned(PyObject_GetItem(a, key->object));
+      *out = t.made_now(PyObject_GetItem(a, key->object));
       return *out != nullptr ? Flow::kGo : t.raise_pending("slice");
     }
     return t.stop(BreakReason::k_container, "item of this object");
@@ -339,6 +339,7 @@ static bool known_by_value(PyObject* object) {
 // Whether both are one object, in every call that the guards let pass.
 Flow Tracer::same_object(Value* left, Value* right, bool* answer) {
   *answer = left == right;
+  if (left->fresh || right->fresh || (*answer && left->is_constant() && left->is_real())) return Flow::kGo;
   if (!*answer && is_pure_object(left) && is_pure_object(right) && left->type == right->type)
     return stop_for_identity(BreakReason::k_instruction, "identity of equal values", {left, right});
   auto is_truth = [](Value* value) {

@@ -173,6 +173,30 @@ bool attribute_runs_code(const Value* value, PyObject* name) {
 
 }  // namespace
 
+bool holds_frame(const Value* value, int32_t frame, int depth) {
+  if (value == nullptr || depth >= kDepth) return false;
+  if (value->forwarded != nullptr) value = value->forwarded;
+  if (!value->is_virtual()) return false;
+  if (value->exception != nullptr)
+    for (const RaisedAt& place : value->exception->trail)
+      if (place.frame == frame) return true;
+  for (const Value* item : value->items)
+    if (holds_frame(item, frame, depth + 1)) return true;
+  for (const auto& [key, item] : value->entries)
+    if (holds_frame(item, frame, depth + 1)) return true;
+  return false;
+}
+
+// A local holds an exception whose traceback holds this frame: all locals stay until the collector comes. It shows
+// where the end of one runs code.
+bool Tracer::outlives_its_call() {
+  const TraceFrame& now = frame();
+  if (exceptions_.empty()) return false;
+  auto holds = [&](const Value* local) { return holds_frame(local, now.number); };
+  return std::any_of(now.locals.begin(), now.locals.end(), holds) &&
+         std::any_of(now.locals.begin(), now.locals.end(), [](const Value* local) { return value_runs_code(local); });
+}
+
 bool Tracer::drops_a_finaliser(const Instruction& in) {
   TraceFrame& now = frame();
   auto top = [&](size_t below) -> Value* {

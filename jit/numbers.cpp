@@ -349,6 +349,16 @@ static bool type_is_text(Value* value) {
                               : value->kind == ValueKind::kObject && value->type == &PyUnicode_Type;
 }
 
+// A tuple made here of parts that are told apart by identity: to fold it would be to make them once more.
+static bool has_identities(Tracer& t, Value* value) {
+  if (value->kind != ValueKind::kTuple || !value->is_virtual()) return false;
+  for (Value* item : value->items) {
+    item = t.force(item);
+    if (item->kind == ValueKind::kTuple || item->fresh) return true;
+  }
+  return false;
+}
+
 Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   bool frames_welcome = std::exchange(frames_welcome_, false);
   int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
@@ -367,15 +377,16 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     return tensor_binary(operation, left, right, out);
   }
   PyObject *a, *b;
-  if (fold(left, &a) && fold(right, &b)) {
+  bool folds = !has_identities(*this, left) && !has_identities(*this, right);
+  if (folds && fold(left, &a) && fold(right, &b)) {
     if (!folds_small(operation, a, b)) return stop(BreakReason::k_instruction, "a large constant");
     Ref result(evaluate(operation, a, b));
     if (!result) return raise_pending("operator");
-    *out = constant(result.get());
+    *out = made_now(result.release());
     return Flow::kGo;
   }
   if (is_numeric(left) && is_numeric(right)) return word_binary(*this, operation, left, right, out);
-  if (is_atomic(left) && is_atomic(right)) return pure_operator(operation, left, right, out);
+  if (folds && is_atomic(left) && is_atomic(right)) return pure_operator(operation, left, right, out);
   if (operation % NB_INPLACE_ADD == NB_REMAINDER && type_is_text(left))
     return pure_operator(operation, left, right, out);
   bool of_containers = false;

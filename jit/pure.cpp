@@ -251,7 +251,13 @@ bool is_atom_throughout(PyObject* object) {
 
 // An answer that is evaluated: atoms as they are, new lists and dicts as models. Null: something else.
 Value* answer_value(Tracer& t, PyObject* object) {
-  if (is_atom_throughout(object)) return t.constant(object);
+  bool is_new_tuple = PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) > 0 && Py_REFCNT(object) == 1;
+  if (is_atom_throughout(object) && !is_new_tuple) {
+    bool is_new_range = PyRange_Check(object) && Py_REFCNT(object) == 1;
+    Value* value = t.constant(object);
+    value->fresh = value->fresh || is_new_range;
+    return value;
+  }
   std::vector<Value*> items;
   bool is_list = PyList_CheckExact(object);
   if (!is_list && !PyTuple_CheckExact(object)) return nullptr;
@@ -410,7 +416,7 @@ Flow Tracer::pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObj
   }
   if (!runs && !is_pure_type(Py_TYPE(today.get())))
     if (Value* value = answer_value(*this, today.get())) return *out = value, Flow::kGo;
-  if (!runs && is_atom_throughout(today.get())) return *out = constant(today.get()), Flow::kGo;
+  if (!runs && is_atom_throughout(today.get())) return *out = made_now(today.release()), Flow::kGo;
   *out = run_step(*this, callable, arguments, names, today.get());
   return *out != nullptr ? Flow::kGo : stop(BreakReason::k_builtin, name_of(callable));
 }

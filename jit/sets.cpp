@@ -38,13 +38,17 @@ bool set_key(Tracer& t, Value* item, PyObject** key, bool* by_identity) {
   return true;
 }
 
-// Takes the mirror over. A frozenset of atoms is a constant.
+// Takes the mirror over. A frozenset of atoms is a constant, but for its identity.
 Value* set_of(Tracer& t, PyObject* stolen, bool unordered) {
   Ref mirror(stolen);
   if (!mirror) throw Restart{};
   t.keep(mirror.get());
   bool frozen = PyFrozenSet_CheckExact(mirror.get());
-  if (frozen && !unordered) return t.constant(mirror.get());
+  if (frozen && !unordered) {
+    Value* made = t.constant(mirror.get());
+    made->fresh = true;
+    return made;
+  }
   Value* set = t.make(ValueKind::kSet);
   set->type = frozen ? &PyFrozenSet_Type : &PySet_Type;
   set->mirror = mirror.get();

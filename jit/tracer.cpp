@@ -33,131 +33,6 @@ Tracer::Tracer(const TraceInput& input, TraceResult* result) : input_(input), re
   null_ = make(ValueKind::kNull);
 }
 
-// ---- Values and constants -------------------------------------------------------------------------------------------
-
-Value* Tracer::make(ValueKind kind) {
-  arena_.emplace_back();
-  arena_.back().kind = kind;
-  arena_.back().serial = static_cast<int32_t>(arena_.size());
-  return &arena_.back();
-}
-
-Value* Tracer::constant(PyObject* object) {
-  auto [place, fresh] = constants_.try_emplace(object, nullptr);
-  if (fresh) {
-    keep(object);
-    place->second = make(ValueKind::kConstant);
-    place->second->object = object;
-  }
-  return place->second;
-}
-
-Value* Tracer::constant_owned(PyObject* stolen) {
-  if (stolen == nullptr) return nullptr;
-  Value* value = constant(stolen);
-  Py_DECREF(stolen);
-  return value;
-}
-
-Value* Tracer::int_constant(int64_t value) { return constant_owned(PyLong_FromLongLong(value)); }
-
-ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
-  auto [place, fresh] = constant_ids_.try_emplace(object, static_cast<ConstantId>(plan().constants.size()));
-  if (!fresh) {
-    Hold& held = result_->holds[place->second];
-    if (hold == Hold::kStrong && held != Hold::kStrong) held = hold;
-    return place->second;
-  }
-  keep(object);
-  Constant constant{ConstantKind::kObject, 0, 0, std::string(Py_TYPE(object)->tp_name)};
-  if (PyType_Check(object)) constant.text += std::string(" ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
-  if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object)) {
-    Ref text(PyObject_Repr(object));
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 != nullptr) constant.text += std::string(" ") + std::string(utf8).substr(0, 80);
-    PyErr_Clear();
-  }
-  plan().constants.push_back(std::move(constant));
-  result_->bindings.push_back(object);
-  result_->holds.push_back(hold);
-  return place->second;
-}
-
-ConstantId Tracer::pointer_constant(const void* pointer, const std::string& text) {
-  plan().constants.push_back({ConstantKind::kPointer, 0, 0, text});
-  result_->bindings.push_back(const_cast<void*>(pointer));
-  result_->holds.push_back(Hold::kNone);
-  return static_cast<ConstantId>(plan().constants.size()) - 1;
-}
-
-ConstantId Tracer::string_constant(const std::string& text) {
-  auto [place, fresh] = text_ids_.try_emplace(text, static_cast<ConstantId>(plan().constants.size()));
-  if (fresh) {
-    plan().constants.push_back({ConstantKind::kString, 0, 0, text});
-    result_->bindings.push_back(nullptr);
-    result_->holds.push_back(Hold::kNone);
-  }
-  return place->second;
-}
-
-ConstantId Tracer::number_constant(const Constant& number) {
-  std::string key = std::string("number ") + std::to_string(static_cast<int>(number.kind)) +
-                    std::to_string(number.i64) + " " +
-                    std::string(reinterpret_cast<const char*>(&number.f64), sizeof number.f64);
-  auto [place, fresh] = text_ids_.try_emplace(key, static_cast<ConstantId>(plan().constants.size()));
-  if (fresh) {
-    plan().constants.push_back(number);
-    result_->bindings.push_back(nullptr);
-    result_->holds.push_back(Hold::kNone);
-  }
-  return place->second;
-}
-
-ConstantId Tracer::layout_constant(Layout* layout) {
-  std::string text = to_text(*layout);
-  auto [place, fresh] = text_ids_.try_emplace("layout " + text, static_cast<ConstantId>(plan().constants.size()));
-  if (fresh) {
-    plan().constants.push_back({ConstantKind::kLayout, 0, 0, text});
-    retain(layout);
-    keep_layout(layout);
-    result_->bindings.push_back(layout);
-    result_->holds.push_back(Hold::kLayout);
-  }
-  return place->second;
-}
-
-// An object that is a compile-time fact may be held strongly only when it cannot keep the user's objects alive.
-static bool is_atom(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
-  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
-      type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
-      type == &PySlice_Type)
-    return true;
-  if (type == &PyCFunction_Type) {  // others are bound to an object of the program's
-    PyObject* self = PyCFunction_GET_SELF(object);
-    return self == nullptr || PyModule_CheckExact(self) || (PyType_Check(self) && is_atom(self));
-  }
-  if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type)
-    return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));
-  // Constants of code objects, and shapes: atoms all through.
-  if (PyTuple_Check(object) || type == &PyFrozenSet_Type) return true;
-  if (PyType_Check(object)) return !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
-  return !PyType_IS_GC(type);
-}
-
-// A constant that a segment holds weakly, as a value: a guard loads it once.
-ValueId Tracer::bound_id(PyObject* object) {
-  auto [place, fresh] = checked_.try_emplace(object, kNoValue);
-  if (!fresh) return place->second;
-  std::string text = PyType_Check(object) ? std::string("class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name
-                                          : std::string("a ") + Py_TYPE(object)->tp_name;
-  ConstantId constant = constant_id(object, Hold::kWeak);
-  Guard& load = guard(GuardKind::k_bound, source(text));
-  load.constant = constant;
-  return place->second = load.dst = new_value();
-}
-
 // A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
 static bool is_effect(StepKind kind) {
   switch (kind) {
@@ -235,6 +110,21 @@ RecipeId Tracer::recipe_of(Value* now) {
           auto* slice = reinterpret_cast<PySliceObject*>(value->object);
           recipe.kind = RecipeKind::kSlice;
           for (PyObject* field : {slice->start, slice->stop, slice->step}) constant_part(field);
+          break;
+        }
+        if (value->fresh && PyRange_Check(value->object)) {
+          recipe.kind = RecipeKind::kRange;
+          for (const char* field : {"start", "stop", "step"}) {
+            Ref part(PyObject_GetAttrString(value->object, field));
+            if (!part) throw Restart{};
+            constant_part(part.get());
+          }
+          break;
+        }
+        if (value->fresh) {
+          recipe.kind = RecipeKind::kSetLike;
+          recipe.constant = constant_id(value->object, Hold::kStrong);
+          recipe.value = 1;
           break;
         }
         if (!is_atom(value->object)) {
@@ -434,21 +324,18 @@ RecipeId Tracer::recipe_of(Value* now) {
   return id;
 }
 
-// Objects inside first, each with a step of its own: they may be changed later through another name. Objects that hold
-// themselves only an exit builds.
+// A constant that is an object of its own wherever it is made: it shows in `is`.
+static bool is_made_anew(const Value* constant) { return constant->fresh || PySlice_Check(constant->object); }
+
+// Objects inside first, each with a step of its own: they may be changed later, or compared by identity, through
+// another name. Objects that hold themselves only an exit builds.
 void Tracer::build_parts(Value* value) {
   if (!building_.insert(value).second) break_from_the_start(BreakReason::k_container, "an object that holds itself");
   auto build = [&](Value* part) {
     if (part == nullptr) return;
     if (part->forwarded != nullptr) part = part->forwarded;
-    bool mutable_part =
-        part->kind == ValueKind::kList || part->kind == ValueKind::kDict || part->kind == ValueKind::kSet ||
-        part->kind == ValueKind::kObject || part->kind == ValueKind::kCell || part->kind == ValueKind::kFunction ||
-        part->kind == ValueKind::kIterator || part->kind == ValueKind::kPartial || part->kind == ValueKind::kGenerator;
-    if (mutable_part && part->is_virtual())
-      object_of(part);
-    else if (part->is_virtual() && part->kind != ValueKind::kLazy)
-      build_parts(part);
+    bool virtual_part = part->is_virtual() && part->kind != ValueKind::kLazy && part->kind != ValueKind::kNull;
+    if (virtual_part || (part->is_constant() && is_made_anew(part))) object_of(part);
   };
   if (value->kind == ValueKind::kSet && value->unordered) {
     PyObject* key;
@@ -493,7 +380,7 @@ ValueId Tracer::object_of(Value* value) {
   Step& step = trace_.records[at].step;
   step.on_fail = exit;
   step.dst = new_value();
-  if (!value->is_constant()) value->id = step.dst;
+  if (!value->is_constant() || is_made_anew(value)) value->id = step.dst;
   return step.dst;
 }
 
@@ -545,6 +432,7 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
       bool live = input_.policy.exact_locals || read || shows_dead_locals_ ||
                   frame.bytecode->is_live(live_at, static_cast<int>(slot)) ||
                   (!innermost && frame.bytecode->is_live(frame.bytecode->index_at[frame.next], static_cast<int>(slot)));
+      if (!live && !exceptions_.empty()) live = holds_frame(value, frame.number);
       bool exists = value->kind == ValueKind::kLazy || value->is_real() || value->is_constant() ||
                     (value->is_number() && value->boxed != kNoValue);
       if (value->kind == ValueKind::kTensor && value->node >= 0) exists = false;  // perhaps only inside a kernel

@@ -25,6 +25,7 @@ struct TracePolicy {
   bool fuse = true;
   bool describe = false;      // somebody reads Plan::graph
   bool exact_locals = false;  // exits show dead locals too
+  bool watched = false;       // who holds the frame sees its locals after the return
   int unroll_limit = 8;       // iterations of a loop in one trace; longer loops become entries at their header
   int instruction_limit = 20000;
 };

@@ -64,10 +64,11 @@ class Tracer {
   Tracer(const TraceInput& input, TraceResult* result);
   Status run();
 
-  // ---- tracer.cpp: values, constants, exits
+  // ---- constants.cpp, tracer.cpp: values, constants, exits
   Value* make(ValueKind kind);
   Value* constant(PyObject* object);        // atoms, or objects that something guarded keeps alive
   Value* constant_owned(PyObject* stolen);  // keeps the new reference for the trace's length; null stays null
+  Value* made_now(PyObject* stolen);        // what an operation on constants answered; null stays null
   Value* int_constant(int64_t value);
   Value* none() { return constant(Py_None); }
   Value* null() { return null_; }
@@ -102,6 +103,7 @@ class Tracer {
   [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
   Flow step_or_break(const Instruction& instruction);
   bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
+  bool outlives_its_call();
   void check_word(Value* number, int64_t expected, ExitId on_fail);
 
   // ---- wrap.cpp: objects reached from the entry become values; guards say so
@@ -438,6 +440,8 @@ class Tracer {
 inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace
 
 bool ends_with_effects(const Value& generator);  // it waits where a handler would run if it was dropped
+bool holds_frame(const Value* value, int32_t frame, int depth = 0);  // an exception that was raised in it
+bool is_atom(PyObject* object);                                      // constants.cpp: a segment may hold it strongly
 bool is_nan(PyObject* object);
 PyTypeObject* type_of(const Value* value);   // the class of what it stands for; null: not known
 PyTypeObject* as_class(const Value* value);  // a class; null: it is none

@@ -115,6 +115,7 @@ struct Value {
   PyTypeObject* type = nullptr;  // kObject: its class; kTuple: a tuple type with the same constructor (Size), else null
   bool complete = true;          // items or entries are all there is; of real lists and dicts: false until asked for;
                                  // of dict iterators: false for the view itself
+  bool fresh = false;            // kConstant: made here, one object more in each run (a frozenset, a range)
   bool mutated = false;          // a real object that this trace changed
   int iterated = 0;              // iterators that may stand in this dict: its keys must not change unnoticed
   std::vector<Value*> items;  // null: real, not yet looked at. Of a real list that is not complete: what was appended

@@ -272,7 +272,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     Guard& check = guard(GuardKind::k_range_equal, from);
     check.a = id;
     check.constant = constant;
-    return this->constant(object);
+    return made(ValueKind::kConstant);  // shown as the object that it is
   }
   if (type == &PySlice_Type) {
     check_type();

@@ -461,7 +461,9 @@ Found look_up(Run& run, Entry& entry, Left* left) {
 PyObject* drive(Run& run, int offset) {
   for (;;) {
     Activation& activation = run.activation;
-    Entry* entry = entry_at(*run.record, offset, activation.stack(), activation.depth, run.policy);
+    Policy policy = run.policy;
+    policy.watched = activation.frame != nullptr && is_frame_object_shared(activation.frame);
+    Entry* entry = entry_at(*run.record, offset, activation.stack(), activation.depth, policy);
     auto go = [&] {
       if (entry == nullptr) return rest(run, offset, "the value stack is too deep");
       Left left;

@@ -16,6 +16,7 @@ TracePolicy trace_policy(const Policy& policy) {
   result.fuse = !options.no_fuse;
   result.describe = compiles_are_shown();
   result.exact_locals = options.exact_locals;
+  result.watched = policy.watched;
   return result;
 }
 

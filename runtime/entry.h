@@ -32,6 +32,7 @@ struct Segment {
 struct Policy {
   bool fullgraph = false;
   int8_t dynamic = -1;
+  bool watched = false;  // the frame's object is held by others, a traceback most likely: they see its locals
   bool operator==(const Policy&) const = default;
 };
 

@@ -158,6 +158,9 @@ inline bool is_incomplete(const Frame* frame) { return _PyFrame_IsIncomplete(con
 // `count` includes the locals: what CPython drops when the frame dies, and the evaluator's stack when it begins.
 inline void set_value_count(Frame* frame, int count) { frame->stacktop = count; }
 inline bool has_frame_object(const Frame* frame) { return frame->frame_obj != nullptr; }
+inline bool is_frame_object_shared(const Frame* frame) {
+  return frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1;
+}
 inline int value_count(const Frame* frame) { return frame->stacktop; }
 
 // prev_instr is the unit before the next instruction; while an instruction runs, that is the instruction itself.

@@ -1,10 +1,10 @@
 """Values as text, so that two runs of a program can be compared: contents, types, identities, memory shared by tensors.
 Objects at different addresses in the two runs give the same text when they are alike."""
 import collections
+import dis
 import functools
 import itertools
 import re
-import traceback
 import types
 
 import kintsugi as kt
@@ -16,6 +16,33 @@ PER_ITERATOR = 6  # items taken from one that was handed out
 
 def without_addresses(text):
     return ADDRESS.sub("0x", text)
+
+
+def places_of(error):
+    """Function and line of each frame of the program and the library that it passed through."""
+    places, at = [], error.__traceback__
+    while at is not None:
+        code, line = at.tb_frame.f_code, at.tb_lineno
+        if at.tb_next is None and isinstance(error, UnboundLocalError):
+            line = line_of_unbound(code, at.tb_lasti, str(error)) or line
+        if code.co_filename in ("<program>", "<prelude>"):
+            places.append(f"{code.co_name}:{line}")
+        at = at.tb_next
+    return places
+
+
+def line_of_unbound(code, offset, text):
+    """Of the load of the unbound local, when CPython has joined it to the instruction before and names that one: it
+    does so once it has run the code a few times. None: it has not."""
+    line = None
+    for instruction in dis.get_instructions(code):
+        line = instruction.starts_line or line
+        is_load = instruction.opname == "LOAD_FAST" and f"'{instruction.argval}'" in text
+        if instruction.offset == offset and (is_load or instruction.opname not in ("STORE_FAST", "LOAD_FAST", "LOAD_CONST")):
+            return None
+        if instruction.offset == offset + 2:
+            return line if is_load else None
+    return None
 
 
 class Snapshot:
@@ -94,9 +121,7 @@ class Snapshot:
             return "empty"
 
     def of_error(self, error):
-        places = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
-                  if frame.filename in ("<program>", "<prelude>")]
-        return (f"{self.of(error.args)} {self.of(vars(error))} at {' > '.join(places)} from {self.of(error.__cause__)} "
+        return (f"{self.of(error.args)} {self.of(vars(error))} at {' > '.join(places_of(error))} from {self.of(error.__cause__)} "
                 f"while {self.of(error.__context__)} {error.__suppress_context__}")
 
     def of_tensor(self, tensor, number):

@@ -48,6 +48,58 @@ def f(x, values):
     count = values.count
     return x + 1, type(count), count(3), count
 """, [[3, 1]]),
+    # A traceback holds the frame, and the frame what its locals hold: until the collector comes.
+    *[(f"a cycle through a traceback: {number}", f"""
+def echo(log):
+    try:
+        yield 1
+    finally:
+        log.append("ended")
+def f(x, n, log):
+    {body}
+    return x + 1
+""", [0, []]) for number, body in enumerate([
+        """error = ValueError(1)
+    try:
+        raise error
+    except ValueError:
+        pass
+    steps = echo(log); steps.send(None)""",
+        """steps = echo(log); steps.send(None)
+    error = ValueError(1)
+    try:
+        raise error
+    except ValueError:
+        pass""",
+        """steps = echo(log); steps.send(None)
+    try:
+        kt.ones(3, dtype=kt.int64) // n
+    except ZeroDivisionError as error:
+        kept = error""",
+        """try:
+        kt.ones(3, dtype=kt.int64) // n
+    except ZeroDivisionError as error:
+        steps = echo(log); steps.send(None)""",
+        """errors = []
+    try:
+        raise ValueError(1)
+    except ValueError as error:
+        errors.append(error)
+    steps = echo(log); steps.send(None)"""])],
+    *[(f"a new object in each run: {made}", f"""
+def f(x, n, log, text="abc", pair=(1, 2)):
+    made = {made}
+    log.append(made), log.append([made]), log.append((made, 1)), log.append(made)
+    return x + 1, log[-1] is log[-2][0], log[-2][0] is made, {made} is made
+""", [3, []]) for made in ("frozenset()", "frozenset([1, 4])", "frozenset([1]) | frozenset([2])", "pair + (3,)",
+                           "pair * 2", "pair[0:1]", "divmod(7, 2)", "text.partition('b')", "(1.5).as_integer_ratio()",
+                           "range(3)", "range(9)[1:]", "range(n)", "slice(1, 2)", "slice(1, n)", "(1, (n, 2))",
+                           "((1, (pair[0], 2)) * 2)[3]", "((1, (pair[0], 2)) + (3,))[1]")],
+    ("the very range that was given", """
+def f(x, n, log):
+    log.append(n), log.append([n])
+    return x + 1, log[-1][0] is n, n is n, [*n]
+""", [range(3), []]),
 ]
 
 
@@ -59,17 +111,28 @@ def outcome(function, arguments):
     return snapshot([value, arguments])
 
 
+def sharing(arguments):
+    """Of each object in these lists: where it was met first."""
+    parts = [part for given in arguments if isinstance(given, list) for part in given]
+    return [next(i for i, other in enumerate(parts) if other is part) for part in parts]
+
+
 @pytest.mark.parametrize("title, source, arguments", FINDS, ids=[find[0] for find in FINDS])
 def test_finds(title, source, arguments):
     plain, ours = {"kt": kt}, {"kt": kt}
     exec(source, plain)
     exec(source, ours)
     compiled = kt.compile(ours["f"])
+    every = [[], []]  # what the calls left: nothing is shared between them that plain calls would not share
     for _ in range(3):
-        expected = outcome(plain["f"], eval(repr(arguments)))
-        assert outcome(compiled, eval(repr(arguments))) == expected
+        given = eval(repr([arguments, arguments]))
+        assert outcome(compiled, given[1]) == outcome(plain["f"], given[0])
+        every[0] += given[0]
+        every[1] += given[1]
+    assert sharing(every[0]) == sharing(every[1])
 
 
+@pytest.mark.skipif(STRESS != "", reason="it counts segments")
 def test_bound_builtin_methods_share_a_segment():
     """Each access makes another bound method; the guard looks at what it is bound to."""
     def f(x, values):

@@ -1,0 +1,145 @@
+// The tracer's values for objects that are known while tracing, and the constants of the plan that stand for them.
+#include "jit/tracer_core.h"
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+Value* Tracer::make(ValueKind kind) {
+  arena_.emplace_back();
+  arena_.back().kind = kind;
+  arena_.back().serial = static_cast<int32_t>(arena_.size());
+  return &arena_.back();
+}
+
+Value* Tracer::constant(PyObject* object) {
+  auto [place, fresh] = constants_.try_emplace(object, nullptr);
+  if (fresh) {
+    keep(object);
+    place->second = make(ValueKind::kConstant);
+    place->second->object = object;
+  }
+  return place->second;
+}
+
+Value* Tracer::constant_owned(PyObject* stolen) {
+  if (stolen == nullptr) return nullptr;
+  Value* value = constant(stolen);
+  Py_DECREF(stolen);
+  return value;
+}
+
+// A new tuple, frozenset or range is a new one in each run: it shows in `is`.
+Value* Tracer::made_now(PyObject* stolen) {
+  bool is_new = stolen != nullptr && Py_REFCNT(stolen) == 1;
+  if (is_new && PyTuple_CheckExact(stolen) && PyTuple_GET_SIZE(stolen) > 0) {
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stolen); ++i)
+      items.push_back(made_now(std::exchange(PyTuple_GET_ITEM(stolen, i), nullptr)));
+    Py_DECREF(stolen);
+    return tuple_of(std::move(items));
+  }
+  Value* value = constant_owned(stolen);
+  if (is_new && (PyFrozenSet_CheckExact(stolen) || PyRange_Check(stolen))) value->fresh = true;
+  return value;
+}
+
+Value* Tracer::int_constant(int64_t value) { return constant_owned(PyLong_FromLongLong(value)); }
+
+ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
+  auto [place, fresh] = constant_ids_.try_emplace(object, static_cast<ConstantId>(plan().constants.size()));
+  if (!fresh) {
+    Hold& held = result_->holds[place->second];
+    if (hold == Hold::kStrong && held != Hold::kStrong) held = hold;
+    return place->second;
+  }
+  keep(object);
+  Constant constant{ConstantKind::kObject, 0, 0, std::string(Py_TYPE(object)->tp_name)};
+  if (PyType_Check(object)) constant.text += std::string(" ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
+  if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object)) {
+    Ref text(PyObject_Repr(object));
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8 != nullptr) constant.text += std::string(" ") + std::string(utf8).substr(0, 80);
+    PyErr_Clear();
+  }
+  plan().constants.push_back(std::move(constant));
+  result_->bindings.push_back(object);
+  result_->holds.push_back(hold);
+  return place->second;
+}
+
+ConstantId Tracer::pointer_constant(const void* pointer, const std::string& text) {
+  plan().constants.push_back({ConstantKind::kPointer, 0, 0, text});
+  result_->bindings.push_back(const_cast<void*>(pointer));
+  result_->holds.push_back(Hold::kNone);
+  return static_cast<ConstantId>(plan().constants.size()) - 1;
+}
+
+ConstantId Tracer::string_constant(const std::string& text) {
+  auto [place, fresh] = text_ids_.try_emplace(text, static_cast<ConstantId>(plan().constants.size()));
+  if (fresh) {
+    plan().constants.push_back({ConstantKind::kString, 0, 0, text});
+    result_->bindings.push_back(nullptr);
+    result_->holds.push_back(Hold::kNone);
+  }
+  return place->second;
+}
+
+ConstantId Tracer::number_constant(const Constant& number) {
+  std::string key = std::string("number ") + std::to_string(static_cast<int>(number.kind)) +
+                    std::to_string(number.i64) + " " +
+                    std::string(reinterpret_cast<const char*>(&number.f64), sizeof number.f64);
+  auto [place, fresh] = text_ids_.try_emplace(key, static_cast<ConstantId>(plan().constants.size()));
+  if (fresh) {
+    plan().constants.push_back(number);
+    result_->bindings.push_back(nullptr);
+    result_->holds.push_back(Hold::kNone);
+  }
+  return place->second;
+}
+
+ConstantId Tracer::layout_constant(Layout* layout) {
+  std::string text = to_text(*layout);
+  auto [place, fresh] = text_ids_.try_emplace("layout " + text, static_cast<ConstantId>(plan().constants.size()));
+  if (fresh) {
+    plan().constants.push_back({ConstantKind::kLayout, 0, 0, text});
+    retain(layout);
+    keep_layout(layout);
+    result_->bindings.push_back(layout);
+    result_->holds.push_back(Hold::kLayout);
+  }
+  return place->second;
+}
+
+// An object that is a compile-time fact may be held strongly only when it cannot keep the user's objects alive.
+bool is_atom(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
+      type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
+      type == &PySlice_Type)
+    return true;
+  if (type == &PyCFunction_Type) {  // others are bound to an object of the program's
+    PyObject* self = PyCFunction_GET_SELF(object);
+    return self == nullptr || PyModule_CheckExact(self) || (PyType_Check(self) && is_atom(self));
+  }
+  if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type)
+    return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));
+  // Constants of code objects, and shapes: atoms all through.
+  if (PyTuple_Check(object) || type == &PyFrozenSet_Type) return true;
+  if (PyType_Check(object)) return !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
+  return !PyType_IS_GC(type);
+}
+
+// A constant that a segment holds weakly, as a value: a guard loads it once.
+ValueId Tracer::bound_id(PyObject* object) {
+  auto [place, fresh] = checked_.try_emplace(object, kNoValue);
+  if (!fresh) return place->second;
+  std::string text = PyType_Check(object) ? std::string("class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name
+                                          : std::string("a ") + Py_TYPE(object)->tp_name;
+  ConstantId constant = constant_id(object, Hold::kWeak);
+  Guard& load = guard(GuardKind::k_bound, source(text));
+  load.constant = constant;
+  return place->second = load.dst = new_value();
+}
+
+}  // namespace kintsugi
