@@ -19,6 +19,7 @@
 #include "runtime/binding.h"
 #include "runtime/compile.h"
 #include "runtime/control.h"
+#include "runtime/effort.h"
 #include "runtime/exits.h"
 #include "runtime/hook.h"
 #include "runtime/log.h"
@@ -37,6 +38,8 @@ struct Run {
   Activation activation;
   CodeRecord* record;
   Policy policy;
+  bool tireless = false;  // everything is captured, worth it or not
+  bool callee = false;    // of an activation that is being driven: left to the evaluator once its code proved plain
 
   PyThreadState* thread() const { return activation.thread; }
 };
@@ -254,8 +257,9 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   auto taken = [](void* data, PyThreadState* thread, Frame* frame) -> PyObject* {
     auto& [caller, left, index] = *static_cast<Context*>(data);
     return contained([&, index = index]() -> PyObject* {
-      Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy};
+      Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy, caller.tireless, /*callee=*/true};
       if (inner.record == nullptr) return nullptr;
+      JudgedRun judged(*inner.record, !inner.tireless && inner.policy == Policy{});
       Onward onward = leave_frame(inner, left, index);
       return onward.offset < 0 ? onward.result : drive(inner, onward.offset);
     });
@@ -459,8 +463,12 @@ Found look_up(Run& run, Entry& entry, Left* left) {
 }
 
 PyObject* drive(Run& run, int offset) {
+  Effort effort;
+  int turns = 0;
   for (;;) {
     Activation& activation = run.activation;
+    if (run.callee && run.record->plain && !run.tireless && run.policy == Policy{})
+      return run_plain(run, offset).result;
     Policy policy = run.policy;
     policy.watched = activation.frame != nullptr && is_frame_object_shared(activation.frame);
     Entry* entry = entry_at(*run.record, offset, activation.stack(), activation.depth, policy);
@@ -475,20 +483,15 @@ PyObject* drive(Run& run, int offset) {
     };
     Onward onward = go();
     if (onward.offset < 0) return onward.result;
+    if (onward.offset <= offset && ++turns % 64 == 0 && !run.tireless &&
+        is_wasted_loop(*run.record, run.policy, effort))
+      onward = rest(run, onward.offset, "a loop without tensor operations that breaks at every turn");
+    if (onward.offset < 0) return onward.result;
     offset = onward.offset;
   }
 }
 
 // ---- Frames that the hook offers -----------------------------------------------------------------------------------
-
-constexpr int kFruitlessRuns = 8;  // complete captured runs without a tensor operation, before a code object runs plain
-
-bool has_tensor_ops(const CodeRecord& record) {
-  for (const auto& entry : record.entries)
-    for (const Segment* segment : entry->segments)
-      if (segment->tensor_ops > 0 || (!segment->returns && segment->code->plan.breaks.empty())) return true;
-  return false;
-}
 
 // A break inside inlined callees makes all their frames at once: that must fit above the reserve.
 CodeRecord* record_to_capture(PyCodeObject* code) {
@@ -511,16 +514,12 @@ bool wants_frame(PyCodeObject* code) {
 // A callee of a call-out, or of code that was handed over.
 PyObject* run_captured(void* for_ever, PyThreadState* thread, Frame* frame) {
   return contained([&]() -> PyObject* {
-    Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}};
+    Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}, /*tireless=*/for_ever != nullptr};
     KN_CHECK(run.record != nullptr);
     HandledKept handled(thread);
     ++counters.captured_frames;
-    PyObject* result = drive(run, 0);
-    if (for_ever == nullptr && !options.stressed() && ++run.record->fruitless_runs >= kFruitlessRuns) {
-      run.record->plain = !has_tensor_ops(*run.record);
-      run.record->fruitless_runs = 0;
-    }
-    return result;
+    JudgedRun judged(*run.record, !run.tireless);
+    return drive(run, 0);
   });
 }
 
@@ -546,6 +545,7 @@ struct Compiled {
   CodeRecord* record;
   Entry* entry;           // at offset 0
   Py_ssize_t parameters;  // positional ones, if a call that gives exactly these needs no binding; else -1
+  int wasted_calls;       // one after the other, see note_call
 
   PyFunctionObject* function() const { return reinterpret_cast<PyFunctionObject*>(wrapper.function); }
 };
@@ -579,31 +579,6 @@ bool refresh(Compiled* self) {
   PyCodeObject* old = std::exchange(self->code, reinterpret_cast<PyCodeObject*>(Py_NewRef(code)));
   if (old != nullptr && !is_running(old)) Py_DECREF(old);  // else its exits name it: it stays for good
   return true;
-}
-
-// Argument types for which this code turned out to hold nothing worth compiling.
-bool is_plain_call(const CodeRecord& record, PyObject* const* args, size_t count) {
-  for (const auto& types : record.plain_types) {
-    if (types.size() != count) continue;
-    bool same = true;
-    for (size_t i = 0; i < count && same; ++i) same = Py_TYPE(args[i]) == types[i];
-    if (same) return true;
-  }
-  return false;
-}
-
-// Once several variants were compiled and none had a tensor operation or a break, further ones are not worth it.
-void mark_if_plain(Compiled* self, PyObject* const* args, size_t count, size_t segments_before) {
-  constexpr size_t kVariants = 3, kMostMarks = 8;
-  if (self->policy != Policy{} || options.stressed()) return;
-  const auto& segments = self->entry->segments;
-  if (segments.size() < kVariants || segments.size() == segments_before) return;
-  for (const auto& entry : self->record->entries)
-    for (const Segment* segment : entry->segments)
-      if (segment->tensor_ops > 0 || !segment->returns) return;
-  if (self->record->plain_types.size() >= kMostMarks) return;
-  auto& types = self->record->plain_types.emplace_back();
-  for (size_t i = 0; i < count; ++i) types.push_back(Py_TYPE(args[i]));
 }
 
 void drop_slots(Activation& activation) {
@@ -648,6 +623,7 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   }
   bool binds = true;
   size_t segments_before = self->entry->segments.size();
+  Effort effort;
   Ref keep = Ref::share(reinterpret_cast<PyObject*>(self));
   PyObject* result = run_frameless(self, self->code, [&](Run& run) {
     binds = bind_arguments(run.activation.function, args, count, kwnames, run.activation.slots);
@@ -657,7 +633,11 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
     return with_frame(run, [] { return go_on(0); });
   });
   if (!binds && !PyErr_Occurred()) return forward(self, args, nargsf, kwnames);  // which raises Python's own TypeError
-  if (kwnames == nullptr) mark_if_plain(self, args, count, segments_before);
+  if (kwnames == nullptr) {
+    const auto& segments = self->entry->segments;
+    if (segments.size() > segments_before) mark_if_plain(*self->record, self->policy, segments, args, count);
+    note_call(*self->record, self->policy, &self->wasted_calls, args, count, effort);
+  }
   return result;
 }
 
@@ -672,16 +652,25 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
     ++counters.frameless_calls;
     return left.leaving.take_result();
   }
-  return run_frameless(self, code, [&](Run& run) {
+  Effort effort;
+  PyObject* result = run_frameless(self, code, [&](Run& run) {
     for (int i = 0; i < code->co_argcount; ++i) run.activation.slots[i] = Py_NewRef(args[i]);
     return leave(run, left);
   });
+  if (self->code == code)
+    note_call(*self->record, self->policy, &self->wasted_calls, args, static_cast<size_t>(code->co_argcount), effort);
+  return result;
 }
 
 // The first segment does not fit; another may.
 [[gnu::noinline]] PyObject* call_another(Compiled* self, PyObject* const* args, size_t nargsf, const Segment* missed) {
   PyCodeObject* python = self->code;
   const auto& segments = self->entry->segments;
+  auto count = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+  if (is_plain_call(*self->record, args, count)) {
+    ++counters.plain_calls;
+    return forward(self, args, nargsf, nullptr);
+  }
   int32_t most = 0;
   for (const Segment* segment : segments) most = std::max(most, segment->code->plan.value_count);
   auto* values = static_cast<uint64_t*>(alloca((static_cast<size_t>(most) + 1) * sizeof(uint64_t)));

@@ -213,7 +213,7 @@ void reset_entries() {
   std::vector<Segment*> all;
   for (CodeRecord* record : records()) {
     record->plain = false;
-    record->fruitless_runs = 0;
+    record->fruitless_runs = record->wasted_runs = 0;
     record->plain_types.clear();
     for (auto& entry : record->entries) {
       entry->memory = {};

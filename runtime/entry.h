@@ -64,6 +64,9 @@ struct CodeRecord {
   bool library = false;        // likewise, but for capture_everything: the standard library
   bool plain = false;          // frames that the hook offers run plain: complete runs recorded no tensor operation
   int32_t fruitless_runs = 0;  // complete captured runs without one
+  int32_t wasted_runs = 0;     // of these, those that only went from break to break
+  int32_t running = 0;         // such runs that have not ended
+  bool deep = false;           // many of them were inside each other
   std::vector<std::vector<PyTypeObject*>> plain_types;  // argument types for which calls are only forwarded
 };
 
