@@ -5,16 +5,12 @@ import collections.abc
 import dataclasses
 import enum
 import gc
-import os
-import subprocess
-import sys
 import typing
 import weakref
 
 import pytest
 
 import kintsugi as kt
-import language_programs
 from comparing import STRESS
 from test_expected_native import outcome
 
@@ -628,26 +624,3 @@ def test_reasons_name_what_was_disabled():
         return sensor(x * 2) + 1
     (reason,) = kt._dynamo.explain(f)(x3()).break_reasons
     assert "sensor: reads a sensor" in str(reason.reason)
-
-
-SWITCHES = ["break_everywhere", "miss_every_guard", "tiny_code_memory", "no_fuse", "no_frameless"]
-STRESSED = """
-import language_programs as programs, kintsugi as kt
-from test_expected_native import outcome
-for name in programs.PARTS["classes"]:
-    function, make = programs.PROGRAMS[name]
-    want = outcome(function, make)
-    fast = kt.compile(function)
-    for _ in range(3):
-        assert outcome(fast, make) == want, name
-"""
-
-
-@pytest.mark.parametrize("switch", SWITCHES)
-def test_programs_under_stress(switch):
-    environment = {**os.environ, "KINTSUGI_STRESS": switch, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
-    subprocess.run([sys.executable, "-c", STRESSED], env=environment, check=True, timeout=120)
-
-
-def test_programs_are_the_classes_part():
-    assert "construction_by_new" in language_programs.PARTS["classes"]
