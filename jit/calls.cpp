@@ -167,6 +167,7 @@ Flow Tracer::at_once(const std::function<Flow(Value**)>& operation, Value** out)
   size_t floor = frames_.size(), depth = frame().stack.size();
   *out = nullptr;
   Flow flow = operation(out);
+  if (flow == Flow::kRaise && frames_.size() > floor) flow = follow_raise(floor);  // thrown into a generator
   if (flow == Flow::kGo && frames_.size() > floor) flow = run_loop(floor);
   --call_now_depth_;
   if (flow != Flow::kGo) {
@@ -187,7 +188,10 @@ Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** ou
     arguments.insert(arguments.begin(), callable->items[1]);
     callable = callable->items[0];
   }
-  if (callable->is_constant() && Py_TYPE(callable->object) == &PyMethodDescr_Type) {  // calls no code of the program
+  bool resumes = callable->is_constant() && Py_TYPE(callable->object) == &PyMethodDescr_Type &&
+                 reinterpret_cast<PyDescrObject*>(callable->object)->d_type == &PyGen_Type;
+  if (!resumes && callable->is_constant() &&
+      Py_TYPE(callable->object) == &PyMethodDescr_Type) {  // calls no code of the program
     bool handled = false;
     Flow flow = call_builtin(callable, arguments, names, out, &handled);
     return flow == Flow::kGo && (!handled || *out == nullptr) ? stop(BreakReason::k_call, "a callback") : flow;

@@ -240,4 +240,19 @@ bool Tracer::drops_a_finaliser(const Instruction& in) {
   }
 }
 
+bool Tracer::finalizes(const Value* value) const {
+  if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
+  PyTypeObject* type = Py_TYPE(value->object);
+  return type->tp_finalize != nullptr || type->tp_del != nullptr;
+}
+
+bool Tracer::ends_here(Value* dropped) {
+  if (!finalizes(dropped)) return false;
+  for (const TraceFrame& frame : frames_)
+    for (const auto* values : {&frame.locals, &frame.stack})
+      for (const Value* value : *values)
+        if (value != nullptr && value->object == dropped->object) return false;
+  return true;
+}
+
 }  // namespace kintsugi

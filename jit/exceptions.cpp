@@ -15,6 +15,17 @@ enum Part : size_t { kArgs, kCause, kContext, kPartCount };  // Value::items of 
 
 static PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }
 static bool is_traced_exception(const Value* value) { return value->exception != nullptr && !value->is_real(); }
+static bool is_traced_traceback(const Value* value) { return value->type == &PyTraceBack_Type && value->is_virtual(); }
+
+// Also what stands in no Value.
+static void changing_exception(Tracer& t, Value* exception) {
+  t.changing(exception);
+  if (auto before = t.before_.find(exception);
+      before != t.before_.end() && before->second.exception == exception->exception) {
+    t.exceptions_.push_back(*exception->exception);
+    exception->exception = &t.exceptions_.back();
+  }
+}
 
 // ---- Making
 // ----------------------------------------------------------------------------------------------------------
@@ -99,9 +110,19 @@ Flow Tracer::construct_exception(PyTypeObject* type, std::vector<Value*>& argume
 // Exception.__init__(self, ...), through super() or the class; __str__ and __repr__ likewise.
 Flow Tracer::call_exception_slot(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                                  bool* handled) {
-  if (Py_TYPE(callable) != &PyWrapperDescr_Type || arguments.empty()) return Flow::kGo;
+  if (arguments.empty()) return Flow::kGo;
   Value* self = force(arguments[0]);
   if (!is_traced_exception(self)) return Flow::kGo;
+  static PyObject* const with_traceback = PyDict_GetItemString(as_type(PyExc_BaseException)->tp_dict, "with_traceback");
+  if (callable == with_traceback && arguments.size() == 2 && names == nullptr) {
+    Value* traceback = force(arguments[1]);
+    bool is_none = traceback->is_constant() && traceback->object == Py_None;
+    if (!is_none && !is_traced_traceback(traceback)) return Flow::kGo;
+    *out = self;
+    *handled = true;
+    return set_traceback(self, is_none ? nullptr : traceback);
+  }
+  if (Py_TYPE(callable) != &PyWrapperDescr_Type) return Flow::kGo;
   auto* slot = reinterpret_cast<PyWrapperDescrObject*>(callable);
   if (!PyType_IsSubtype(self->type, slot->d_common.d_type)) return Flow::kGo;
   std::string name = slot->d_base->name;
@@ -184,11 +205,14 @@ static bool is_the_end(ReturnRule rule, PyTypeObject* type) {
          PyType_IsSubtype(type, as_type(PyExc_StopIteration));
 }
 
-// Whether a frame of the trace goes on after it.
-static bool is_handled(const Tracer& t, PyTypeObject* type) {
-  for (const TraceFrame& each : t.frames_) {
+bool Tracer::is_handled(PyTypeObject* type, size_t frames) const {
+  if (awaiting_stop_ > 0 && PyType_IsSubtype(type, as_type(PyExc_StopIteration))) return true;
+  for (size_t i = 0; i < frames; ++i) {
+    const TraceFrame& each = frames_[i];
     bool here = each.bytecode->handler_at(each.bytecode->at(each.at).unit) != nullptr;
-    if (here || is_the_end(each.rule, type)) return true;
+    bool closes = each.generator != nullptr && each.resumed == Resumption::kClose &&
+                  PyType_IsSubtype(type, as_type(PyExc_GeneratorExit));
+    if (here || closes || is_the_end(each.rule, type)) return true;
   }
   return false;
 }
@@ -196,15 +220,15 @@ static bool is_handled(const Tracer& t, PyTypeObject* type) {
 Flow Tracer::raise_unbound(int local) {
   const char* name = PyUnicode_AsUTF8(slot_name(frame().bytecode->code, local));
   if (name == nullptr) return stop(BreakReason::k_unbound);
-  if (!is_handled(*this, as_type(PyExc_UnboundLocalError))) return stop(BreakReason::k_unbound);
+  if (!is_handled(as_type(PyExc_UnboundLocalError), frames_.size())) return stop(BreakReason::k_unbound);
   Value* words = constant_owned(
       PyUnicode_FromFormat("cannot access local variable '%s' where it is not associated with a value", name));
   return raise_builtin(PyExc_UnboundLocalError, {words}, {}, "unbound");
 }
 
-Flow Tracer::raise_value(Value* exception, std::string context, bool again) {
+Flow Tracer::raise_value(Value* exception, std::string context, Raising how) {
   raising_ = exception;
-  raising_again_ = again;
+  how_raising_ = how;
   context_ = std::move(context);
   return Flow::kRaise;
 }
@@ -214,11 +238,15 @@ void Tracer::break_at_raise(const TracedException& told) {
   throw Restart{};
 }
 
+// Of the thread, and found to be None.
+static bool is_nothing(const Value* handled) { return handled->kind == ValueKind::kHandled && handled->mutated; }
+
 // What is handled becomes the context of what is raised, as _PyErr_SetObject does it. False: it cannot be said.
 static bool set_context(Tracer& t, Value* exception) {
-  Value* handled = t.handled_ != nullptr ? t.handled_ : t.thread_handled(/*topmost=*/true);
-  if (handled == exception) return true;
-  if (t.handled_ == nullptr && exception->items[kContext] != nullptr) return false;  // kept when nothing is handled
+  Value* handled = t.topmost_handled();
+  if (handled == exception || is_nothing(handled) || handled == exception->items[kContext]) return true;
+  if (!is_traced_exception(handled) && exception->items[kContext] != nullptr)
+    return false;  // kept when nothing is handled
   for (Value* each = handled; is_traced_exception(each) && each->items[kContext] != nullptr;) {
     if (each->items[kContext] == exception) {
       t.changing(each);
@@ -249,33 +277,64 @@ static void name_attribute_error(Tracer& t, Value* exception) {
   set_field(exception, "obj", object);
 }
 
+static void add_traceback_entry(Tracer& t, Value* exception, int unit) {
+  TracedException& told = *exception->exception;
+  Value* entry = t.make(ValueKind::kObject);
+  entry->type = &PyTraceBack_Type;
+  entry->items = {told.traceback};
+  entry->code = t.frame().bytecode->code;
+  entry->frame_number = t.frame().number;
+  entry->index = unit;
+  entry->made_in = reinterpret_cast<PyObject*>(told.code);
+  entry->made_at = told.offset;
+  told.traceback = entry;
+}
+
+// A StopIteration that would leave a generator: gen_send_ex2. Its frame is gone already.
+static Value* stopped_generator(Tracer& t, Value* stop) {
+  if (!t.is_handled(as_type(PyExc_RuntimeError), t.frames_.size())) t.break_at_raise(*stop->exception);
+  Value* text = t.constant_owned(PyUnicode_InternFromString("generator raised StopIteration"));
+  if (text == nullptr) t.break_at_raise(*stop->exception);
+  Value* made = t.new_exception(as_type(PyExc_RuntimeError), {text});
+  made->items[kCause] = made->items[kContext] = stop;
+  made->exception->suppress_context = true;
+  made->exception->code = stop->exception->code;
+  made->exception->offset = stop->exception->offset;
+  return made;
+}
+
+void Tracer::take_context(Value* exception) {
+  if (!set_context(*this, exception)) break_at_raise(*exception->exception);
+}
+
+Flow Tracer::set_traceback(Value* exception, Value* traceback) {
+  changing_exception(*this, exception);
+  exception->exception->traceback = traceback;
+  return Flow::kGo;
+}
+
 // The present instruction raises `raising_`. Goes on at its handler; when the frames above `floor` have none, they end,
 // and the instruction below them raises it.
 Flow Tracer::follow_raise(size_t floor) {
   Value* exception = std::exchange(raising_, nullptr);
-  bool again = std::exchange(raising_again_, false);
-  if (!is_handled(*this, exception->type)) {
+  if (!is_handled(exception->type, frames_.size())) {
     if (exception->exception->code != nullptr) break_at_raise(*exception->exception);
     return stop(BreakReason::k_raises, context_);
   }
-  changing(exception);
-  if (auto before = before_.find(exception);
-      before != before_.end() && before->second.exception == exception->exception) {
-    exceptions_.push_back(*exception->exception);
-    exception->exception = &exceptions_.back();
-  }
+  changing_exception(*this, exception);
   TracedException& told = *exception->exception;
   if (told.code == nullptr) {
     told.code = frame().bytecode->code;
     told.offset = frame().at;
   }
-  if (!again && !set_context(*this, exception)) break_at_raise(told);
-  for (;; again = false) {
+  bool takes_context = how_raising_ == Raising::kNew || (how_raising_ == Raising::kThrown && handled_ != nullptr);
+  if (takes_context && !set_context(*this, exception)) break_at_raise(told);
+  for (bool again = how_raising_ == Raising::kAgain;; again = false) {
     TraceFrame& now = frame();
     int unit = now.bytecode->at(now.at).unit;
     if (!again) {
       now.position = unit;
-      told.trail.push_back({now.number, unit});
+      add_traceback_entry(*this, exception, unit);
     }
     if (const Handler* handler = now.bytecode->handler_at(unit)) {
       now.stack.resize(static_cast<size_t>(handler->depth));
@@ -285,19 +344,27 @@ Flow Tracer::follow_raise(size_t floor) {
       now.keyword_names = nullptr;
       return Flow::kGo;
     }
-    if (now.generator != nullptr) break_at_raise(told);  // a generator that ends by an exception is a real one
-    name_attribute_error(*this, exception);
-    ReturnRule rule = now.rule;
-    frames_.pop_back();
-    if (is_the_end(rule, exception->type)) {
-      if (rule == ReturnRule::kNextOr) return Flow::kGo;  // the default is on the stack
-      frame().stack.pop_back();
-      return jump_to(frame().bytecode->at(frame().at).target, /*backward=*/false);
+    if (frames_.size() == 1) break_at_raise(told);
+    if (now.generator != nullptr) {
+      Resumption how = now.resumed;
+      leave_generator(GeneratorStage::kFinished);
+      if (PyType_IsSubtype(exception->type, as_type(PyExc_StopIteration)))
+        exception = stopped_generator(*this, exception);
+      if (how == Resumption::kClose && PyType_IsSubtype(exception->type, as_type(PyExc_GeneratorExit))) {
+        frame().stack.push_back(none());
+        return Flow::kGo;
+      }
+    } else {
+      name_attribute_error(*this, exception);
+      ReturnRule rule = now.rule;
+      frames_.pop_back();
+      if (is_the_end(rule, exception->type)) {
+        if (rule == ReturnRule::kNextOr) return Flow::kGo;  // the default is on the stack
+        frame().stack.pop_back();
+        return jump_to(frame().bytecode->at(frame().at).target, /*backward=*/false);
+      }
     }
-    if (frames_.size() == floor) {
-      raising_ = exception;
-      return Flow::kRaise;
-    }
+    if (frames_.size() == floor) return raise_value(exception, context_, Raising::kPassing);
   }
 }
 
@@ -314,8 +381,51 @@ Value* Tracer::thread_handled(bool topmost) {
   return value;
 }
 
+Value* Tracer::topmost_handled() {
+  if (handled_ != nullptr) return handled_;
+  for (auto each = frames_.rbegin(); each != frames_.rend(); ++each)
+    if (each->generator != nullptr && each->handled_outside != nullptr) return each->handled_outside;
+  return thread_handled(/*topmost=*/true);
+}
+
+Flow Tracer::known_handled(Value* handled, Value** out) {
+  *out = handled;
+  if (handled->kind != ValueKind::kHandled) return Flow::kGo;
+  *out = none();
+  if (is_nothing(handled)) return Flow::kGo;
+  Ref now(PyErr_GetHandledException());
+  if ((now && now.get() != Py_None) || handled_was_set_ || handled != thread_handled_[1])
+    return stop(BreakReason::k_builtin, "what is handled");
+  ConstantId none_type = constant_id(reinterpret_cast<PyObject*>(Py_TYPE(Py_None)), Hold::kStrong);
+  ExitId exit = exit_here(ExitKind::kStep);
+  Step& load = record(StepKind::k_load_handled);
+  load.imm = 1;
+  ValueId id = load.dst = new_value();
+  Step& check = record(StepKind::k_type_check);
+  check.a = id;
+  check.constant = none_type;
+  check.on_fail = exit;
+  handled->mutated = true;
+  return Flow::kGo;
+}
+
+Flow Tracer::exception_info(Value** out) {
+  Value* handled = nullptr;
+  if (Flow flow = known_handled(topmost_handled(), &handled); flow != Flow::kGo) return flow;
+  if (!is_traced_exception(handled)) {
+    if (!handled->is_constant()) return stop(BreakReason::k_builtin, "exc_info");
+    *out = tuple_of({none(), none(), none()});
+    return Flow::kGo;
+  }
+  Value* traceback = handled->exception->traceback;
+  Value* type = constant(reinterpret_cast<PyObject*>(handled->type));
+  *out = tuple_of({type, handled, traceback != nullptr ? traceback : none()});
+  return Flow::kGo;
+}
+
 // Before the thread's own is changed by a step: who refers to it gets what it was.
 void Tracer::keep_thread_handled() {
+  handled_was_set_ = true;
   for (Value*& value : thread_handled_) {
     if (value != nullptr) {
       Step& load = record(StepKind::k_load_handled);
@@ -326,19 +436,25 @@ void Tracer::keep_thread_handled() {
   }
 }
 
+static bool is_in_generator(const Tracer& t) {
+  return std::any_of(t.frames_.begin(), t.frames_.end(),
+                     [](const TraceFrame& each) { return each.generator != nullptr; });
+}
+
 static Flow push_handled(Tracer& t) {
-  for (const TraceFrame& each : t.frames_)  // what a generator handles is its own
-    if (each.generator != nullptr) return t.stop(BreakReason::k_instruction, "a handler in a generator");
   std::vector<Value*>& stack = t.frame().stack;
   Value* exception = stack.back()->forwarded != nullptr ? stack.back()->forwarded : stack.back();
   if (is_traced_exception(exception)) {
-    stack.back() = t.handled_ != nullptr ? t.handled_ : t.thread_handled(/*topmost=*/false);
+    stack.back() = t.handled_ != nullptr ? t.handled_
+                   : is_in_generator(t)  ? t.none()
+                                         : t.thread_handled(/*topmost=*/false);
     stack.push_back(exception);
     t.changing(exception);
     t.handled_ = exception;
     return Flow::kGo;
   }
   if (t.handled_ != nullptr) return t.stop(BreakReason::k_instruction, "a handler in a handler");
+  if (is_in_generator(t)) return t.stop(BreakReason::k_instruction, "a handler in a generator");
   ValueId id = t.object_of(exception);
   t.keep_thread_handled();
   Value* before = t.make(ValueKind::kHandled);
@@ -358,8 +474,10 @@ static Flow pop_handled(Tracer& t) {
     t.handled_ = before;
     return Flow::kGo;
   }
+  bool is_none = before->is_constant() && before->object == Py_None;
+  if (is_in_generator(t) && !is_none) return t.stop(BreakReason::k_instruction, "a handler in a generator");
   t.handled_ = nullptr;
-  if (before == t.thread_handled_[0]) return Flow::kGo;
+  if (before == t.thread_handled_[0] || is_in_generator(t)) return Flow::kGo;
   ValueId id = t.object_of(before);
   t.keep_thread_handled();
   t.record(StepKind::k_set_handled).a = id;
@@ -401,9 +519,10 @@ static Flow check_match(Tracer& t) {
 
 static Flow raise_varargs(Tracer& t, int count) {
   if (count == 0) {
-    if (t.handled_ == nullptr) return t.stop(BreakReason::k_raises, "raise");
+    Value* handled = t.topmost_handled();
+    if (!is_traced_exception(handled)) return t.stop(BreakReason::k_raises, "raise");
     t.frame().position = t.frame().bytecode->at(t.frame().at).unit;
-    return t.raise_value(t.handled_, "raise", /*again=*/true);
+    return t.raise_value(handled, "raise", Raising::kAgain);
   }
   std::vector<Value*> operands(t.frame().stack.end() - count, t.frame().stack.end());
   Value* exception = nullptr;
@@ -414,7 +533,7 @@ static Flow raise_varargs(Tracer& t, int count) {
     if (!is_none && !(cause->kind == ValueKind::kObject && cause->type != nullptr && cause->exception == nullptr &&
                       t.ensure_version(cause->type) && PyType_IsSubtype(cause->type, as_type(PyExc_BaseException))))
       if (Flow flow = t.exception_of(cause, &cause); flow != Flow::kGo) return flow;
-    t.changing(exception);
+    changing_exception(t, exception);
     exception->items[kCause] = is_none ? nullptr : cause;
     exception->exception->suppress_context = true;
   }
@@ -433,7 +552,7 @@ static Flow reraise(Tracer& t, int argument) {
       return t.stop(BreakReason::k_raises, "raise again");
     now.position = static_cast<int32_t>(PyLong_AsLong(position->object));
   }
-  return t.raise_value(exception, "raise again", /*again=*/true);
+  return t.raise_value(exception, "raise again", Raising::kAgain);
 }
 
 // exit, position, handled before, exception -> the same, what exit(type, exception, traceback) answers
@@ -442,9 +561,8 @@ static Flow call_exit(Tracer& t) {
   Value* exception = t.force(stack.back());
   Value* leave = t.force(stack[stack.size() - 4]);
   if (!is_traced_exception(exception)) return t.stop(BreakReason::k_instruction, "leaving a with block");
-  Value* traceback = t.make(ValueKind::kObject);
-  traceback->type = &PyTraceBack_Type;
-  traceback->items = {exception};
+  Value* traceback = exception->exception->traceback;
+  if (traceback == nullptr) traceback = t.none();
   return t.call(leave, {t.constant(reinterpret_cast<PyObject*>(exception->type)), exception, traceback}, nullptr);
 }
 
@@ -466,6 +584,14 @@ Flow Tracer::exception_step(const Instruction& in) {
 // *handled false: an attribute as of any object.
 Flow Tracer::exception_attribute(Value* exception, PyObject* name, Value** out, bool* handled) {
   *handled = false;
+  if (is_traced_traceback(exception)) {
+    std::string text = text_of(name);
+    int unit = static_cast<int>(exception->index);
+    *handled = true;
+    if (text == "tb_next") return *out = exception->items[0] == nullptr ? none() : exception->items[0], Flow::kGo;
+    if (text == "tb_lineno") return *out = int_constant(PyCode_Addr2Line(exception->code, unit * 2)), Flow::kGo;
+    return stop(BreakReason::k_attribute, text + " of a traceback");
+  }
   if (!is_traced_exception(exception) || exception->type->tp_getattro != PyObject_GenericGetAttr ||
       !ensure_version(exception->type))
     return Flow::kGo;
@@ -492,8 +618,12 @@ Flow Tracer::exception_attribute(Value* exception, PyObject* name, Value** out, 
   Value* context = exception->items[kContext];
   if (text == "args") return found(exception->items[kArgs]);
   if (text == "__cause__") return found(exception->items[kCause]);
-  if (text == "__context__" && (context == nullptr || context->kind != ValueKind::kHandled)) return found(context);
-  if (text == "__traceback__" && exception->exception->trail.empty()) return found(nullptr);
+  if (text == "__context__" && context != nullptr && context->kind == ValueKind::kHandled) {
+    *handled = true;
+    return known_handled(context, out);
+  }
+  if (text == "__context__") return found(context);
+  if (text == "__traceback__") return found(exception->exception->traceback);
   *handled = true;
   return stop(BreakReason::k_attribute, text + " of an exception");
 }
@@ -513,10 +643,12 @@ Flow Tracer::set_exception_attribute(Value* exception, PyObject* name, Value* va
   if (is_field) {
     changing(exception);
     set_field(exception, text.c_str(), value);
-  } else if (text == "__cause__" && (is_none || is_traced_exception(value))) {
-    changing(exception);
-    exception->items[kCause] = is_none ? nullptr : value;
-    exception->exception->suppress_context = true;
+  } else if ((text == "__cause__" || text == "__context__") && (is_none || is_traced_exception(value))) {
+    changing_exception(*this, exception);
+    exception->items[text == "__cause__" ? kCause : kContext] = is_none ? nullptr : value;
+    if (text == "__cause__") exception->exception->suppress_context = true;
+  } else if (text == "__traceback__" && (is_none || is_traced_traceback(value))) {
+    set_traceback(exception, is_none ? nullptr : value);
   } else {
     return Flow::kGo;
   }
@@ -580,13 +712,18 @@ Flow Tracer::exception_text(Value* exception, bool repr, void* slot, Value** out
 // --------------------------------------------------------------------------------------------------------
 
 Recipe Tracer::exception_recipe(Value* exception, RecipeId id) {
-  if (exception->type == &PyTraceBack_Type) break_at_raise(*exception->items[0]->exception);
-  exit_exceptions_.emplace_back(exception->exception, id);
   Recipe recipe;
+  if (exception->type == &PyTraceBack_Type) {
+    exit_tracebacks_.emplace_back(exception, id);
+    recipe.kind = RecipeKind::kTraceback;
+    recipe.parts = {recipe_of(exception->items[0])};
+    return recipe;
+  }
   recipe.kind = RecipeKind::kException;
   recipe.parts.push_back(recipe_of(constant(reinterpret_cast<PyObject*>(exception->type))));
   recipe.value = exception->exception->suppress_context ? 1 : 0;
   for (Value* part : exception->items) recipe.parts.push_back(recipe_of(part));
+  recipe.parts.push_back(recipe_of(exception->exception->traceback));
   for (auto& [key, value] : exception->entries) {
     if (value == nullptr) continue;
     recipe.parts.push_back(recipe_of(constant(key)));
@@ -595,24 +732,41 @@ Recipe Tracer::exception_recipe(Value* exception, RecipeId id) {
   return recipe;
 }
 
-// The frames that exceptions of the exit being made were raised in. A frame that is gone: the raise has to happen.
+// An entry of a traceback is needed whose frame is gone: the raise has to happen.
+static void break_at_entry(Tracer& t, const Value* entry) {
+  TracedException told;
+  told.code = reinterpret_cast<PyCodeObject*>(entry->made_in);
+  told.offset = entry->made_at;
+  t.break_at_raise(told);
+}
+
+// The frames of the tracebacks in the exit being made.
 void Tracer::tell_raised(Exit* exit, size_t visible) {
-  for (auto [told, id] : exit_exceptions_) {
-    for (const RaisedAt& place : told->trail) {
-      size_t index = 0;
-      while (index < visible && frames_[index].number != place.frame) ++index;
-      if (index == visible) break_at_raise(*told);
-      exit->raised.push_back({id, static_cast<int32_t>(index), place.unit});
+  for (auto [entry, id] : exit_tracebacks_) {
+    RaisedState raised;
+    raised.entry = id;
+    raised.unit = static_cast<int32_t>(entry->index);
+    size_t index = 0;
+    while (index < visible && frames_[index].number != entry->frame_number) ++index;
+    raised.frame = static_cast<int32_t>(index);
+    if (index == visible) {
+      auto is_its = [&, number = entry->frame_number](Value* generator) {
+        bool waits = !generator->is_real() && shown(generator)->stage == GeneratorStage::kSuspended;
+        return generator->frame_number == number && waits && recipes_.count(generator) != 0;
+      };
+      auto generator = std::find_if(generators_.begin(), generators_.end(), is_its);
+      if (generator == generators_.end()) break_at_entry(*this, entry);
+      raised.frame = 0;
+      raised.generator = recipes_[*generator];
     }
+    exit->raised.push_back(raised);
   }
-  exit_exceptions_.clear();
+  exit_tracebacks_.clear();
 }
 
 // An object is needed now, with no exit to give it a traceback.
 void Tracer::refuse_raised() {
-  for (auto [told, id] : exit_exceptions_)
-    if (!told->trail.empty()) break_at_raise(*told);
-  exit_exceptions_.clear();
+  if (!exit_tracebacks_.empty()) break_at_entry(*this, exit_tracebacks_[0].first);
 }
 
 }  // namespace kintsugi

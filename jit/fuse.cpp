@@ -110,10 +110,14 @@ class Fuser {
     if (exit.result >= 0) recipe_values(exit.result, out);
     for (const FrameState& frame : exit.frames) {
       if (frame.function >= 0) recipe_values(frame.function, out);
+      if (frame.handled >= 0) recipe_values(frame.handled, out);
       for (auto& [slot, recipe] : frame.slots) recipe_values(recipe, out);
     }
     if (exit.handled >= 0) recipe_values(exit.handled, out);
-    for (const RaisedState& raised : exit.raised) recipe_values(raised.exception, out);
+    for (const RaisedState& raised : exit.raised) {
+      recipe_values(raised.entry, out);
+      if (raised.generator >= 0) recipe_values(raised.generator, out);
+    }
   }
   std::vector<ValueId> step_values(const Step& step) {
     std::vector<ValueId> out;

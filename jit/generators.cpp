@@ -1,10 +1,13 @@
 // Generators in the trace. A call of a generator function makes one: its frame, which waits at the first instruction.
 // What resumes it directly (FOR_ITER, SEND, a call of next() or send()) puts that frame on the tracer's own until the
-// next yield; a break or side exit in it leaves with the generator real and running (ReturnRule::kResumed). Where it is
+// next yield; a break or side exit in it leaves with the generator real and running (ReturnRule::kResumed). What it
+// handles is its own: Tracer::handled_ is of the innermost generator that runs. throw() and close() put its frame there
+// likewise, and its yield raises. Where it is
 // resumed inside another instruction (sum(), zip(), list()), that instruction is the break, and the generator is shown
 // as it was before (Tracer::before_).
 #include <cstring>
 
+#include "jit/names.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -40,6 +43,7 @@ void Tracer::generator_recipe(Value* generator, Recipe* recipe) {
   part(int_constant(is_running                                      ? kGeneratorFilledLater
                     : generator->stage == GeneratorStage::kFinished ? kGeneratorFinished
                                                                     : generator->next));
+  part(is_running ? nullptr : generator->handled);
   const Bytecode& bytecode = bytecode_of(generator->code);
   for (size_t i = 0; i < generator->items.size(); ++i) {
     Value* local = generator->items[i];
@@ -64,6 +68,7 @@ Flow Tracer::make_generator() {
   generator->items = std::move(now.locals);
   generator->at = now.at;
   generator->next = now.next;
+  generator->frame_number = now.number;
   generator->maker = {caller.bytecode->code, caller.at};
   generators_.push_back(generator);
   return return_value(generator);
@@ -75,45 +80,68 @@ Flow Tracer::resume(Value* generator, Value* sent, Resumption how, Value* fallba
   if (generator->stage == GeneratorStage::kRunning) return stop(BreakReason::k_raises, "generator already executing");
   if (generator->stage == GeneratorStage::kFinished) {
     if (how == Resumption::kForIter) return leave_loop(exhausted);
-    return stop(BreakReason::k_raises, "StopIteration");
+    if (fallback == nullptr) return raise_builtin(PyExc_StopIteration, {}, {}, "StopIteration");
+    frame().stack.push_back(fallback);
+    return Flow::kGo;
   }
   bool says_nothing = sent->is_constant() && sent->object == Py_None;
   if (generator->stage == GeneratorStage::kCreated && !says_nothing)
     return stop(BreakReason::k_raises, "can't send non-None value to a just-started generator");
   if (input_.memory->not_inlined.count({consumer.bytecode->code, consumer.at}) != 0 || !has_room_for(generator->code))
     return stop(BreakReason::k_not_inlined, "a generator's frame");
-  if (handled_ != nullptr) return stop(BreakReason::k_instruction, "a generator that is resumed in a handler");
+  TraceFrame& resumed = push_generator(generator, how, exhausted);
+  resumed.stack.push_back(sent);
+  resumed.fallback = fallback;
+  return Flow::kGo;
+}
+
+TraceFrame& Tracer::push_generator(Value* generator, Resumption how, int32_t exhausted) {
   changing(generator);
   TraceFrame& resumed = frames_.emplace_back();
-  resumed.number = ++frame_count_;
+  resumed.number = generator->frame_number;
   resumed.bytecode = &bytecode_of(generator->code);
   resumed.function = generator->function;
   resumed.globals = generator->globals;
   resumed.locals = std::move(generator->items);
   resumed.stack = std::move(generator->stack);
-  resumed.stack.push_back(sent);
+  resumed.offset = resumed.at = generator->at;
   resumed.next = generator->next;
   resumed.generator = generator;
   resumed.resumed = how;
-  resumed.fallback = fallback;
   resumed.exhausted = exhausted;
+  resumed.handled_outside = std::exchange(handled_, std::exchange(generator->handled, nullptr));
   generator->items.clear();
   generator->stack.clear();
   generator->stage = GeneratorStage::kRunning;
-  return Flow::kGo;
+  return resumed;
+}
+
+void Tracer::leave_generator(GeneratorStage stage) {
+  TraceFrame& now = frame();
+  Value* generator = now.generator;
+  changing(generator);
+  if (stage == GeneratorStage::kSuspended) {
+    generator->globals = now.globals;
+    generator->items = std::move(now.locals);
+    generator->stack = std::move(now.stack);
+    generator->at = now.at;
+    generator->next = now.next;
+    generator->handled = handled_;
+  }
+  generator->stage = stage;
+  handled_ = now.handled_outside;
+  frames_.pop_back();
 }
 
 Flow Tracer::yield_value(Value* value) {
-  TraceFrame& now = frame();
-  Value* generator = now.generator;
-  if (generator == nullptr) return stop(BreakReason::k_generator, "a yield");
-  generator->globals = now.globals;
-  generator->items = std::move(now.locals);
-  generator->stack = std::move(now.stack);
-  generator->at = now.at;
-  generator->next = now.next;
-  generator->stage = GeneratorStage::kSuspended;
-  frames_.pop_back();
+  if (frame().generator == nullptr) return stop(BreakReason::k_generator, "a yield");
+  if (frame().resumed == Resumption::kClose) {
+    if (!is_handled(reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError), frames_.size() - 1))
+      return stop(BreakReason::k_raises, "generator ignored GeneratorExit");
+    leave_generator(GeneratorStage::kSuspended);
+    return raise_text(PyExc_RuntimeError, "generator ignored GeneratorExit");
+  }
+  leave_generator(GeneratorStage::kSuspended);
   frame().stack.push_back(value);
   return Flow::kGo;
 }
@@ -123,14 +151,22 @@ Flow Tracer::finish_generator(Value* result) {
   Resumption how = now.resumed;
   Value* fallback = now.fallback;
   int32_t exhausted = now.exhausted;
-  if (how == Resumption::kNext && fallback == nullptr) return stop(BreakReason::k_raises, "StopIteration");
-  now.generator->stage = GeneratorStage::kFinished;
-  frames_.pop_back();
+  bool stops = how == Resumption::kNext && fallback == nullptr;
+  if (stops && !is_handled(reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), frames_.size() - 1))
+    return stop(BreakReason::k_raises, "StopIteration");
+  leave_generator(GeneratorStage::kFinished);
+  if (stops) {
+    result = force(result);
+    bool is_none = result->is_constant() && result->object == Py_None;
+    return raise_builtin(PyExc_StopIteration, is_none ? std::vector<Value*>{} : std::vector<Value*>{result}, {},
+                         "StopIteration");
+  }
   switch (how) {
     case Resumption::kNow: return Flow::kGo;  // no value on the stack: Tracer::next sees it
     case Resumption::kForIter: return leave_loop(exhausted);
     case Resumption::kSend: frame().stack.back() = result; return jump_to(exhausted, false);
     case Resumption::kNext: frame().stack.push_back(fallback); return Flow::kGo;
+    case Resumption::kClose: frame().stack.push_back(none()); return Flow::kGo;
   }
   return Flow::kGo;
 }
@@ -160,30 +196,118 @@ Flow Tracer::send_on(Value* sent, int32_t exhausted) {
     case Next::kEnd: frame().stack.back() = none(); return jump_to(exhausted, false);
     case Next::kUnknown: break;
   }
-  return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, "an iterator that is not modelled");
+  return pass_on("an iterator that is not modelled");
 }
 
-// Where nothing of the generator's own runs.
-Flow Tracer::close_generator(Value* generator) {
-  if (generator->is_real() || generator->stage == GeneratorStage::kRunning || ends_with_effects(*generator))
-    return stop(BreakReason::k_generator, "close");
-  if (generator->stage == GeneratorStage::kSuspended) {
-    const Bytecode& bytecode = bytecode_of(generator->code);
+// ---- throw() and close()
+// --------------------------------------------------------------------------------------------
+
+// What a suspended generator delegates to in `yield from`; null: nothing.
+static Value* delegate_of(Tracer& t, Value* generator) {
+  if (generator->stage != GeneratorStage::kSuspended) return nullptr;
+  const Instruction& after = bytecode_of(generator->code).at(generator->next);
+  return after.opcode == Opcode::k_RESUME && after.argument >= 2 ? t.force(generator->stack.back()) : nullptr;
+}
+
+// The yield where it waits raises an exception of the trace, with the traceback that it has.
+Flow Tracer::throw_into(Value* generator, Value* exception, Resumption how, int32_t exhausted) {
+  if (generator->is_real() || generator->stage == GeneratorStage::kRunning)
+    return stop(BreakReason::k_generator, "throw");
+  if (generator->stage == GeneratorStage::kFinished) return raise_value(exception, "throw", Raising::kPassing);
+  const Bytecode& bytecode = bytecode_of(generator->code);
+  Value* inner = delegate_of(*this, generator);
+  bool has_handler = bytecode.handler_at(bytecode.at(generator->at).unit) != nullptr;
+  for (Value* each = inner; each != nullptr && each->kind == ValueKind::kGenerator; each = delegate_of(*this, each))
+    has_handler = has_handler || ends_with_effects(*each);
+  if (how != Resumption::kClose && !has_handler && !is_handled(exception->type, frames_.size())) {
+    if (exception->exception->code != nullptr) break_at_raise(*exception->exception);
+    return stop(BreakReason::k_raises, "throw");
+  }
+  if (input_.memory->not_inlined.count({frame().bytecode->code, frame().at}) != 0 || !has_room_for(generator->code))
+    return stop(BreakReason::k_not_inlined, "a generator's frame");
+  bool exits = PyType_IsSubtype(exception->type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit));
+  if (inner != nullptr && exits) {  // it is closed first
+    if (inner->kind == ValueKind::kGenerator && !ends_with_effects(*inner)) {
+      if (Flow flow = close_generator(inner); flow != Flow::kGo) return flow;
+      frame().stack.pop_back();
+    } else if (inner->kind != ValueKind::kIterator) {
+      return stop(BreakReason::k_generator, "throw through yield from");
+    }
+  } else if (inner != nullptr && inner->kind == ValueKind::kGenerator) {  // as if it was sent on
     const Instruction& after = bytecode.at(generator->next);
-    if (after.opcode == Opcode::k_RESUME && after.argument >= 2) {  // in `yield from`: that is closed first
-      Value* inner = force(generator->stack.back());
-      if (inner->kind == ValueKind::kGenerator) {
-        if (Flow flow = close_generator(inner); flow != Flow::kGo) return flow;
-      } else if (inner->kind != ValueKind::kIterator) {
-        return stop(BreakReason::k_generator, "close");
-      }
+    const Instruction& send = bytecode.at(bytecode.at(after.next).target);
+    if (send.opcode != Opcode::k_SEND) return stop(BreakReason::k_generator, "throw through yield from");
+    std::pair<void*, int> here{frame().bytecode->code, frame().at};
+    TraceFrame& outer = push_generator(generator, how, exhausted);
+    outer.offset = outer.at = send.offset;
+    outer.next = send.next;
+    outer.before = outer.stack;
+    outer.before.push_back(none());
+    Flow flow = throw_into(inner, exception, Resumption::kSend, send.target);
+    if (flow != Flow::kBreak) return flow;
+    input_.memory->not_followed[here] = {reason_, context_};
+    throw Restart{};
+  } else if (inner != nullptr && inner->kind != ValueKind::kIterator) {
+    return stop(BreakReason::k_generator, "throw through yield from");
+  }
+  push_generator(generator, how, exhausted).stack.push_back(none());
+  return raise_value(exception, "throw", Raising::kThrown);
+}
+
+Flow Tracer::close_generator(Value* generator) {
+  if (generator->is_real() || generator->stage == GeneratorStage::kRunning)
+    return stop(BreakReason::k_generator, "close");
+  if (ends_with_effects(*generator)) {
+    Value* exit = new_exception(reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
+    exit->exception->code = frame().bytecode->code;
+    exit->exception->offset = frame().at;
+    take_context(exit);
+    return throw_into(generator, exit, Resumption::kClose);
+  }
+  if (Value* inner = delegate_of(*this, generator)) {  // that is closed first
+    if (inner->kind == ValueKind::kGenerator) {
+      if (ends_with_effects(*inner)) return stop(BreakReason::k_generator, "close");
+      if (Flow flow = close_generator(inner); flow != Flow::kGo) return flow;
+      frame().stack.pop_back();
+    } else if (inner->kind != ValueKind::kIterator) {
+      return stop(BreakReason::k_generator, "close");
     }
   }
   changing(generator);
   generator->stage = GeneratorStage::kFinished;
   generator->items.clear();
   generator->stack.clear();
+  frame().stack.push_back(none());
   return Flow::kGo;
+}
+
+// The exception that throw(...) throws, as _gen_throw makes it of its arguments.
+static Flow thrown(Tracer& t, std::vector<Value*>& arguments, Value** out) {
+  auto is_none = [](const Value* value) { return value->is_constant() && value->object == Py_None; };
+  for (Value*& argument : arguments) argument = t.force(argument);
+  Value* type = arguments[0];
+  Value* value = arguments.size() > 1 ? arguments[1] : t.none();
+  Value* traceback = arguments.size() > 2 ? arguments[2] : t.none();
+  bool has_traceback = traceback->type == &PyTraceBack_Type && traceback->is_virtual();
+  if (!has_traceback && !is_none(traceback)) return t.stop(BreakReason::k_generator, "throw");
+  auto is_traced = [](const Value* each) { return each->exception != nullptr && !each->is_real(); };
+  if (is_traced(type)) {
+    if (!is_none(value)) return t.stop(BreakReason::k_raises, "throw");
+    *out = type;
+    return has_traceback ? t.set_traceback(type, traceback) : Flow::kGo;
+  }
+  if (!type->is_constant() || !PyExceptionClass_Check(type->object)) return t.stop(BreakReason::k_raises, "throw");
+  auto* wanted = reinterpret_cast<PyTypeObject*>(type->object);
+  if (is_traced(value) && PyType_IsSubtype(value->type, wanted)) {
+    *out = value;
+  } else if (is_none(value)) {
+    PyObject* init = _PyType_Lookup(wanted, interned.init);
+    if (init == nullptr || Py_TYPE(init) == &PyFunction_Type) return t.stop(BreakReason::k_generator, "throw");
+    if (Flow flow = t.exception_of(type, out); flow != Flow::kGo) return flow;
+  } else {
+    return t.stop(BreakReason::k_generator, "throw");
+  }
+  return t.set_traceback(*out, has_traceback ? traceback : nullptr);
 }
 
 Flow Tracer::generator_method(Value* generator, const char* name, std::vector<Value*>& arguments, Value** out) {
@@ -194,9 +318,11 @@ Flow Tracer::generator_method(Value* generator, const char* name, std::vector<Va
     *out = generator;
     return Flow::kGo;
   }
-  if (is("close") && arguments.empty()) {
-    *out = none();
-    return close_generator(generator);
+  if (is("close") && arguments.empty()) return close_generator(generator);
+  if (is("throw") && !arguments.empty() && arguments.size() <= 3) {
+    Value* exception = nullptr;
+    if (Flow flow = thrown(*this, arguments, &exception); flow != Flow::kGo) return flow;
+    return throw_into(generator, exception, Resumption::kNext);
   }
   return stop(BreakReason::k_generator, name);
 }

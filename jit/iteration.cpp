@@ -174,6 +174,20 @@ Tracer::Next Tracer::truth_now(Value* value) {
   return answer ? Next::kItem : Next::kEnd;
 }
 
+Flow Tracer::pass_on(const char* what) { return raising_ != nullptr ? Flow::kRaise : stop_iteration(what); }
+
+Tracer::Next Tracer::call_for_item(Value* callable, std::vector<Value*> arguments, Value** out) {
+  ++awaiting_stop_;
+  Flow flow = call_now(callable, std::move(arguments), out);
+  --awaiting_stop_;
+  if (flow == Flow::kGo) return Next::kItem;
+  bool stops =
+      flow == Flow::kRaise && PyType_IsSubtype(raising_->type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+  if (!stops) return Next::kUnknown;
+  raising_ = nullptr;
+  return Next::kEnd;
+}
+
 Flow Tracer::stop_iteration(const char* what) { return ended_ ? Flow::kEnd : stop(BreakReason::k_iteration, what); }
 
 // One item of each part in order, as zip and map take them; the first that has none ends it.
@@ -280,8 +294,7 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
   iterator = force(iterator);
   if (iterator->kind == ValueKind::kObject) {
     Value* method = python_method(iterator, interned.next);
-    if (method == nullptr || call_now(method, {iterator}, out) != Flow::kGo) return Next::kUnknown;
-    return Next::kItem;
+    return method == nullptr ? Next::kUnknown : call_for_item(method, {iterator}, out);
   }
   if (iterator->kind == ValueKind::kGenerator) return next_of_generator(iterator, out);
   if (iterator->kind != ValueKind::kIterator || is_view(iterator)) return Next::kUnknown;
@@ -352,7 +365,7 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
     case IteratorKind::kMap: {
       std::vector<Value*> items;
       if (Next result = next_of_parts(iterator, 1, &items); result != Next::kItem) return result;
-      return call_now(iterator->items[0], std::move(items), out) == Flow::kGo ? Next::kItem : Next::kUnknown;
+      return call_for_item(iterator->items[0], std::move(items), out);
     }
     case IteratorKind::kSet: {
       Value* set = iterator->items[0];

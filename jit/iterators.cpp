@@ -54,7 +54,7 @@ Flow do_next(Tracer& t, Given& given, Value** out) {
       return Flow::kGo;
     case Next::kUnknown: break;
   }
-  return t.stop_iteration("next");
+  return t.pass_on("next");
 }
 
 Flow make_parts(Tracer& t, Given& given, size_t first, IteratorKind kind, Value** out) {
@@ -147,7 +147,7 @@ Flow walk(Tracer& t, Value* iterable, const char* what, Each&& each) {
   for (int64_t i = 0; i <= kLongestDrain; ++i) {
     Value* item = nullptr;
     Next result = t.next(iterator, &item);
-    if (result == Next::kUnknown) return t.stop_iteration(what);
+    if (result == Next::kUnknown) return t.pass_on(what);
     if (result == Next::kEnd) return Flow::kGo;
     bool more = true;
     if (Flow flow = each(t.force(item), &more); flow != Flow::kGo) return flow;
@@ -165,7 +165,7 @@ Flow do_tuple(Tracer& t, Given& given, Value** out) {
       *out = from;
       return Flow::kGo;
     }
-    if (!t.drain(from, &items, Tracer::Asks::kHint)) return t.stop_iteration("tuple");
+    if (!t.drain(from, &items, Tracer::Asks::kHint)) return t.pass_on("tuple");
   }
   *out = t.tuple_of(std::move(items));
   return Flow::kGo;
@@ -173,7 +173,7 @@ Flow do_tuple(Tracer& t, Given& given, Value** out) {
 Flow do_list(Tracer& t, Given& given, Value** out) {
   Values items;
   if (given.values.size() > 1 || given.names != nullptr) return t.stop(BreakReason::k_raises, "list");
-  if (given.positional == 1 && !t.drain(given.values[0], &items, Tracer::Asks::kHint)) return t.stop_iteration("list");
+  if (given.positional == 1 && !t.drain(given.values[0], &items, Tracer::Asks::kHint)) return t.pass_on("list");
   *out = t.list_of(std::move(items));
   return Flow::kGo;
 }
@@ -188,7 +188,7 @@ Flow do_sorted(Tracer& t, Given& given, Value** out) {
     if (!is_int || !t.truth(reversed, &known, &reverse)) return t.stop(BreakReason::k_builtin, "sorted");
   }
   Values items;
-  if (!t.drain(given.values[0], &items, Tracer::Asks::kHint)) return t.stop_iteration("sorted");
+  if (!t.drain(given.values[0], &items, Tracer::Asks::kHint)) return t.pass_on("sorted");
   // Python's own sort, of positions by key: its order also where keys have none (NaN).
   Ref keys(PyList_New(0)), order(PyList_New(0));
   if (!keys || !order) return t.stop(BreakReason::k_builtin, "sorted");

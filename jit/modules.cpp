@@ -1,5 +1,5 @@
-// Functions of standard modules, written in C, that act on any traced value: operator. What acts on atoms alone is in
-// pure.cpp.
+// Functions of standard modules, written in C, that act on any traced value: operator, sys.exc_info. What acts on atoms
+// alone is in pure.cpp.
 #include <cstring>
 
 #include "jit/tracer_core.h"
@@ -78,11 +78,27 @@ const std::unordered_map<PyObject*, const Function*>& functions() {
   return *table;
 }
 
+// Null: the program has put another thing there.
+PyObject* own_function_of_sys(const char* name) {
+  PyObject* object = PySys_GetObject(name);
+  bool own = object != nullptr && PyCFunction_CheckExact(object) &&
+             std::strcmp(reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name, name) == 0 &&
+             PyCFunction_GET_SELF(object) != nullptr && PyModule_CheckExact(PyCFunction_GET_SELF(object));
+  return own ? Py_NewRef(object) : nullptr;
+}
+
 }  // namespace
 
 Flow Tracer::module_call(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
                          bool* handled) {
   *handled = false;
+  static PyObject* const exc_info = own_function_of_sys("exc_info");
+  static PyObject* const exception = own_function_of_sys("exception");
+  if ((callable == exc_info || callable == exception) && arguments.empty() && names == nullptr) {
+    *handled = true;
+    if (callable == exc_info) return exception_info(out);
+    return known_handled(topmost_handled(), out);
+  }
   auto found = functions().find(callable);
   if (found == functions().end() || names != nullptr) return Flow::kGo;
   const Function& function = *found->second;

@@ -89,11 +89,12 @@ enum class RecipeKind : uint8_t {
   kDictView,          // parts: dict; value: 0 keys(), 1 values(), 2 items()
   kDictIterator,      // parts: dict, items taken; value: as kDictView
   kPartial,           // parts: function, args tuple, kwargs dict
-  kException,   // parts: class, args, cause|null, context|null, then attribute name, value, ...; value: 1 suppresses
-                // its context
+  kException,  // parts: class, args, cause|null, context|null, traceback|null, then attribute name, value, ...; value:
+               // 1 suppresses its context
+  kTraceback,   // one entry; part 0: the next or null. See RaisedState
   kHandled,     // what the thread handles, or None; value: 1 the topmost there is, 0 its own
-  kGenerator,   // constant: code; parts: function, offset of the next instruction (or one of below), locals,
-                // stack
+  kGenerator,   // constant: code; parts: function, offset of the next instruction (or one of below), what it handles or
+                // null, locals, stack
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
   kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
@@ -138,14 +139,16 @@ struct FrameState {
   int32_t depth = 0;              // values on the stack
   ReturnRule rule = ReturnRule::kPush;  // of the frame inside this one
   ConstantId refusal = kNoConstant;     // "TypeError: text" (string): the result must not be NotImplemented
+  RecipeId handled = -1;                // of a resumed one: what it handles
   std::vector<std::pair<int32_t, RecipeId>> slots;
 };
 
-// An exception of the exit was raised in one of its frames: an entry of its traceback.
+// An entry of a traceback gets its frame: one of the exit's, or that of a generator which waits.
 struct RaisedState {
-  RecipeId exception = -1;
-  int32_t frame = 0;  // index into Exit::frames
-  int32_t unit = 0;   // of the instruction
+  RecipeId entry = -1;
+  int32_t frame = 0;        // index into Exit::frames
+  RecipeId generator = -1;  // in its place
+  int32_t unit = 0;         // of the instruction
 };
 
 enum class ExitKind : uint8_t {

@@ -47,12 +47,12 @@ constexpr const char* kRuleNames[] = {"push",      "discard",         "init",   
                                       "attribute", "named_attribute", "iterator", "next",  "next_or",
                                       "resumed"};
 constexpr const char* kRecipeNames[] = {
-    "value",      "null",         "constant", "box_int",   "box_float",      "box_bool",
-    "tuple",      "list",         "dict",     "set",       "slice",          "cell",
-    "function",   "bound_method", "instance", "range",     "range_iterator", "sequence_iterator",
-    "enumerate",  "zip",          "map",      "reversed",  "dict_view",      "dict_iterator",
-    "partial",    "exception",    "handled",  "generator", "call_object",    "handed",
-    "with_state", "set_like"};
+    "value",     "null",         "constant",  "box_int",  "box_float",      "box_bool",
+    "tuple",     "list",         "dict",      "set",      "slice",          "cell",
+    "function",  "bound_method", "instance",  "range",    "range_iterator", "sequence_iterator",
+    "enumerate", "zip",          "map",       "reversed", "dict_view",      "dict_iterator",
+    "partial",   "exception",    "traceback", "handled",  "generator",      "call_object",
+    "handed",    "with_state",   "set_like"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
 static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kSetLike) + 1);
 
@@ -387,8 +387,9 @@ void fields(F& f, Part& exit) {
 
 template <typename F, Is<RaisedState> Part>
 void fields(F& f, Part& raised) {
-  f.number("exception", raised.exception, -1, "@");
+  f.number("entry", raised.entry, -1, "@");
   f.number("frame", raised.frame, -1);
+  f.number("generator", raised.generator, -1, "@");
   f.number("unit", raised.unit, -1);
 }
 
@@ -400,6 +401,7 @@ void fields(F& f, Part& frame) {
   f.number("depth", frame.depth, 0);
   f.name("rule", kRuleNames, frame.rule, ReturnRule::kPush);
   f.number("refusal", frame.refusal, kNoConstant, "#");
+  f.number("handled", frame.handled, -1, "@");
   f.list("slots", frame.slots);
 }
 

@@ -203,12 +203,16 @@ void Verifier::exit(ExitId id) {
     const FrameState& frame = exit.frames[f];
     constant(frame.code);
     if (f > 0) recipe(frame.function);
+    if (frame.handled >= 0) recipe(frame.handled);
     for (auto [slot, part] : frame.slots) recipe(part);
   }
   if (exit.handled >= 0) recipe(exit.handled);
   for (const RaisedState& raised : exit.raised) {
-    recipe(raised.exception);
-    index(raised.frame, exit.frames.size(), "frame");
+    recipe(raised.entry);
+    if (raised.generator >= 0)
+      recipe(raised.generator);
+    else
+      index(raised.frame, exit.frames.size(), "frame");
   }
   for (size_t i = 0; i < exit.owned.size(); ++i) {
     use(exit.owned[i]);

@@ -348,7 +348,8 @@ void Tracer::build_parts(Value* value) {
     build(part);
   }
   for (Value* part : value->stack) build(part);
-  for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped, value->function})
+  for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped, value->function,
+                      value->handled, value->exception != nullptr ? value->exception->traceback : nullptr})
     build(part);
   building_.erase(value);
 }
@@ -458,6 +459,11 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
     exit.frames.push_back(std::move(state));
   }
   Value* handled = inside ? handled_before_call_now_ : handled_;
+  for (size_t i = visible; i-- > 0;) {  // each generator's own, then the root's
+    if (frames_[i].generator == nullptr) continue;
+    if (handled != nullptr) exit.frames[i].handled = recipe_of(handled);
+    handled = frames_[i].handled_outside;
+  }
   if (handled != nullptr) exit.handled = recipe_of(handled);
   // What this exit makes for another's sake lives as long as the frame, like everything a local names.
   for (const Dead& local : dead) {
@@ -484,6 +490,7 @@ ExitId Tracer::exit_here(ExitKind kind) {
 Flow Tracer::stop(BreakReason reason, std::string context) {
   reason_ = reason;
   context_ = std::move(context);
+  raising_ = nullptr;
   PyErr_Clear();
   return Flow::kBreak;
 }
@@ -498,21 +505,6 @@ void Tracer::break_from_the_start(BreakReason reason, std::string context) {
   TraceFrame& frame = call_now_depth_ > 0 ? frames_[call_now_frames_ - 1] : this->frame();
   input_.memory->not_followed[{frame.bytecode->code, frame.at}] = {reason, std::move(context)};
   throw Restart{};
-}
-
-bool Tracer::finalizes(const Value* value) const {
-  if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
-  PyTypeObject* type = Py_TYPE(value->object);
-  return type->tp_finalize != nullptr || type->tp_del != nullptr;
-}
-
-bool Tracer::ends_here(Value* dropped) {
-  if (!finalizes(dropped)) return false;
-  for (const TraceFrame& frame : frames_)
-    for (const auto* values : {&frame.locals, &frame.stack})
-      for (const Value* value : *values)
-        if (value != nullptr && value->object == dropped->object) return false;
-  return true;
 }
 
 void Tracer::changing(Value* value) {
@@ -566,6 +558,7 @@ Flow Tracer::run_loop(size_t floor) {
     if (now.keyword_names == nullptr) now.offset = instruction.offset;
     now.before = now.stack;
     now.next = instruction.next;
+    raising_ = nullptr;
     if (++instructions_ > input_.policy.instruction_limit) {
       if (frames_.size() > 1) restart_without_this_call();
       if (now.offset == input_.offset) return stop(BreakReason::k_trace_limit);

@@ -25,6 +25,14 @@ enum class Resumption : uint8_t {  // what resumed a generator
   kForIter,                        // FOR_ITER
   kSend,                           // SEND
   kNow,                            // Tracer::next, inside another instruction
+  kClose,                          // a call of close(): what it answers is thrown away
+};
+
+enum class Raising : uint8_t {  // how an exception comes to the instruction that raises it
+  kNew,                         // what is handled becomes its context
+  kPassing,                     // it comes out of something that was called
+  kAgain,                       // as kPassing, without an entry of the traceback
+  kThrown,                      // into a generator: what that handles becomes its context
 };
 
 struct TraceFrame {
@@ -47,8 +55,9 @@ struct TraceFrame {
   bool root = false;
   Value* generator = nullptr;  // whose frame this is, once it has been made
   Resumption resumed = Resumption::kNext;
-  Value* fallback = nullptr;  // of next()
-  int32_t exhausted = -1;     // where the one that resumed it goes on when it has returned
+  Value* handled_outside = nullptr;  // Tracer::handled_ of those below
+  Value* fallback = nullptr;         // of next()
+  int32_t exhausted = -1;            // where the one that resumed it goes on when it has returned
 };
 
 // What an instruction's handler answers.
@@ -265,7 +274,8 @@ class Tracer {
   Flow raise_text(PyObject* type, const std::string& text, std::string context = "raises");
   Flow raise_pending(std::string context);  // the error that is set: of a pure function of atoms, called here
   Flow raise_unbound(int local);
-  Flow raise_value(Value* exception, std::string context, bool again = false);
+  Flow raise_value(Value* exception, std::string context, Raising how = Raising::kNew);
+  bool is_handled(PyTypeObject* type, size_t frames) const;  // whether one of the outermost frames goes on after it
   Flow follow_raise(size_t floor);
   Flow exception_step(const Instruction& instruction);
   Flow exception_of(Value* thing, Value** out);
@@ -277,6 +287,11 @@ class Tracer {
   Flow set_exception_attribute(Value* exception, PyObject* name, Value* value, bool* handled);
   Flow exception_text(Value* exception, bool repr, void* slot, Value** out);
   Value* thread_handled(bool topmost);
+  Value* topmost_handled();
+  void take_context(Value* exception);  // what is handled becomes its context
+  Flow set_traceback(Value* exception, Value* traceback);
+  Flow known_handled(Value* handled, Value** out);  // as an object: an exception of the trace or None
+  Flow exception_info(Value** out);                 // sys.exc_info()
   void keep_thread_handled();
   [[noreturn]] void break_at_raise(const TracedException& exception);
   Recipe exception_recipe(Value* exception, RecipeId id);
@@ -292,7 +307,10 @@ class Tracer {
   Flow yield_value(Value* value);
   Flow finish_generator(Value* result);
   Flow send_on(Value* sent, int32_t exhausted);  // SEND
+  Flow throw_into(Value* generator, Value* exception, Resumption how, int32_t exhausted = -1);
   Flow close_generator(Value* generator);
+  TraceFrame& push_generator(Value* generator, Resumption how, int32_t exhausted);
+  void leave_generator(GeneratorStage stage);  // its frame goes
   Flow generator_method(Value* generator, const char* name, std::vector<Value*>& arguments, Value** out);
   void guard_no_generator_is_dropped();
   void generator_recipe(Value* generator, Recipe* recipe);
@@ -351,6 +369,8 @@ class Tracer {
   // Known truth of what a callback answered; kUnknown: not followed. kItem: true, kEnd: false.
   Next truth_now(Value* value);
   Flow stop_iteration(const char* what);  // after Next::kUnknown
+  Flow pass_on(const char* what);         // the same where what came out of the iterator goes on out of the instruction
+  Next call_for_item(Value* callable, std::vector<Value*> arguments, Value** out);  // StopIteration is the end
   Flow contains_by_walk(Value* container, Value* item, Value** out);
 
   // ---- itertools.cpp
@@ -417,12 +437,16 @@ class Tracer {
   bool ended_ = false;
   std::deque<TracedException> exceptions_;
   int32_t frame_count_ = 0;
-  Value* raising_ = nullptr;    // with Flow::kRaise
-  bool raising_again_ = false;  // it adds no entry to the traceback
-  Value* handled_ = nullptr;    // an exception of the trace; null: what the thread handles
+  Value* raising_ = nullptr;  // with Flow::kRaise
+  Raising how_raising_ = Raising::kNew;
+  bool handled_was_set_ = false;  // by a step of this trace: what the thread handles
+  int awaiting_stop_ = 0;         // calls inside the present instruction whose StopIteration is taken
+  // An exception of the trace that the innermost generator handles, or, outside of any, the root; null: nothing, there
+  // what the thread handles.
+  Value* handled_ = nullptr;
   Value* handled_before_call_now_ = nullptr;
-  Value* thread_handled_[2] = {};                                       // see thread_handled
-  std::vector<std::pair<TracedException*, RecipeId>> exit_exceptions_;  // in the recipes of the exit being made
+  Value* thread_handled_[2] = {};                             // see thread_handled
+  std::vector<std::pair<Value*, RecipeId>> exit_tracebacks_;  // entries in the recipes of the exit being made
   // A break and a side exit perform the present instruction once more, so no effect may have been recorded in it, and
   // virtual values that it changed are shown as they were before. Of a builtin's callbacks the builtin's call is the
   // instruction.

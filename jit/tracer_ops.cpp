@@ -226,7 +226,20 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     case Tracer::Next::kEnd: return t.leave_loop(in.target);
     case Tracer::Next::kUnknown: break;
   }
-  return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "an iterator that is not modelled");
+  return t.pass_on("an iterator that is not modelled");
+}
+
+// Up to `count` items of what is unpacked. False: not followed, or an error came out of it.
+static bool take(Tracer& t, Value* iterator, size_t count, std::vector<Value*>* items) {
+  if (iterator == nullptr) return false;
+  while (items->size() < count) {
+    Value* item = nullptr;
+    Tracer::Next found = t.next(iterator, &item);
+    if (found == Tracer::Next::kUnknown) return false;
+    if (found == Tracer::Next::kEnd) break;
+    items->push_back(item);
+  }
+  return true;
 }
 
 static Flow unpack(Tracer& t, int count) {
@@ -235,8 +248,8 @@ static Flow unpack(Tracer& t, int count) {
   std::vector<Value*> items;
   if (value->kind == ValueKind::kTensor) {
     if (Flow flow = t.tensor_iterate(value, &items); flow != Flow::kGo) return flow;
-  } else if (!t.drain(value, &items)) {
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
+  } else if (!take(t, t.iterate(value), static_cast<size_t>(count) + 1, &items)) {
+    return t.pass_on("unpacking");
   }
   int got = static_cast<int>(items.size());
   if (got < count)
@@ -244,8 +257,6 @@ static Flow unpack(Tracer& t, int count) {
         PyExc_ValueError,
         "not enough values to unpack (expected " + std::to_string(count) + ", got " + std::to_string(got) + ")",
         "unpacking a different number of values");
-  if (got > count && t.is_iterator(value))  // of which one more would have been taken, not all
-    return t.stop(BreakReason::k_raises, "unpacking a different number of values");
   if (got > count)
     return t.raise_text(PyExc_ValueError, "too many values to unpack (expected " + std::to_string(count) + ")",
                         "unpacking a different number of values");
@@ -256,8 +267,10 @@ static Flow unpack(Tracer& t, int count) {
 static Flow unpack_ex(Tracer& t, int argument) {
   size_t before = argument & 0xff, after = argument >> 8;
   std::vector<Value*> items;
-  if (!t.drain(t.force(pop(t.frame())), &items))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_iteration, "unpacking");
+  Value* iterator = t.iterate(pop(t.frame()));
+  if (!take(t, iterator, before, &items)) return t.pass_on("unpacking");
+  // The rest is made a list of, which asks for an iterator once more.
+  if (items.size() == before && !t.drain(iterator, &items, Tracer::Asks::kHint)) return t.pass_on("unpacking");
   if (items.size() < before + after)
     return t.raise_text(PyExc_ValueError,
                         "not enough values to unpack (expected at least " + std::to_string(before + after) + ", got " +

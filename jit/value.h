@@ -27,7 +27,8 @@ enum class ValueKind : uint8_t {
   kCell,
   kFunction,  // a Python function
   kMethod,    // items: function, self
-  kObject,    // an instance of a class written in Python, virtual or real; or a real object that is not modelled
+  kObject,    // an instance of a class written in Python, virtual or real; or a real object that is not modelled;
+              // or one entry of a traceback, see exceptions.cpp
   kIterator,
   kSuper,      // items: class (constant), self
   kUnion,      // X | Y of classes; items: the classes
@@ -79,16 +80,14 @@ enum class IteratorKind : uint8_t {
   kUnknown
 };
 
+struct Value;
+
 // An exception that exists only in the trace.
-struct RaisedAt {
-  int32_t frame;  // TraceFrame::number
-  int32_t unit;   // of the instruction
-};
 struct TracedException {
   bool suppress_context = false;
   PyCodeObject* code = nullptr;  // where it was raised first; null: never
   int32_t offset = 0;
-  std::vector<RaisedAt> trail;  // entries of its traceback, innermost first
+  Value* traceback = nullptr;  // its outermost entry; null: none
 };
 
 // What a generator that was made in the trace is at. The frame of one that runs is among the tracer's frames.
@@ -147,6 +146,8 @@ struct Value {
   std::vector<Value*> stack;
   int32_t at = -1, next = -1;               // the yield where it stands; the instruction after it
   std::pair<void*, int> maker{nullptr, 0};  // the call that made it
+  int32_t frame_number = 0;                 // TraceFrame::number of its frame; also an entry of a traceback's
+  Value* handled = nullptr;                 // what it handles while it waits; null: nothing
 
   bool is_number() const { return kind == ValueKind::kInt || kind == ValueKind::kFloat || kind == ValueKind::kBool; }
   bool is_constant() const { return kind == ValueKind::kConstant; }

@@ -333,7 +333,7 @@ Onward leave_frame(Run& run, Left& left, size_t index) {
     return raise(run, offset, Raise::kPlain);
   }
   leaving.write_slots(index, activation);
-  if (index == 0) leaving.hand_on_handled(run.thread());
+  leaving.hand_on_handled(index, run.thread());
   if (leaving.was_raised_in(index))
     return with_frame(run, [&] {
       leaving.add_tracebacks(index, activation);

@@ -120,6 +120,7 @@ class Builder {
   PyObject* make_generator(RecipeId id, const Recipe& recipe);
   bool fill_generator(const Recipe& recipe, PyObject* generator);
   PyObject* make_partial(const Recipe& recipe);
+  PyObject* make_traceback(const Recipe& recipe);
   PyObject* make_dict_walk(const Recipe& recipe);
 
   PyObject* later(RecipeId id, PyObject* empty) {
@@ -170,6 +171,7 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       PyObject* arguments = type == nullptr ? nullptr : part(recipe, 1);
       return arguments == nullptr ? nullptr : later(id, type->tp_new(type, arguments, nullptr));
     }
+    case RecipeKind::kTraceback: return make_traceback(recipe);
     case RecipeKind::kHandled: {
       PyObject* handled =
           recipe.value != 0 ? PyErr_GetHandledException() : Py_XNewRef(handled_exception(this_thread()));
@@ -257,7 +259,7 @@ PyObject* Builder::make_function(const Recipe& recipe) {
   return done ? made.release() : nullptr;
 }
 
-// Parts: function, offset of the next instruction, then what the frame's slots hold.
+// Parts: function, offset of the next instruction, what it handles, then what the frame's slots hold.
 PyObject* Builder::make_generator(RecipeId id, const Recipe& recipe) {
   PyObject *function = part(recipe, 0), *next = function ? part(recipe, 1) : nullptr;
   if (next == nullptr) return nullptr;
@@ -284,10 +286,10 @@ bool Builder::fill_generator(const Recipe& recipe, PyObject* generator) {
   Frame* frame = frame_of_generator(generator);
   PyCodeObject* code = code_of(frame);
   int offset = static_cast<int>(PyLong_AsLong(next)), held = value_count(frame);
-  int count = static_cast<int>(recipe.parts.size()) - 2;
+  int count = static_cast<int>(recipe.parts.size()) - 3;
   KN_CHECK(count <= local_slots(code) + stack_slots(code) && held <= count);
   for (int i = 0; i < count; ++i) {
-    PyObject* object = get(recipe.parts[static_cast<size_t>(i) + 2]);
+    PyObject* object = get(recipe.parts[static_cast<size_t>(i) + 3]);
     if (object == nullptr && PyErr_Occurred()) return false;
     PyObject* old = std::exchange(slots_of(frame)[i], Py_XNewRef(object));
     if (i < held)
@@ -295,9 +297,25 @@ bool Builder::fill_generator(const Recipe& recipe, PyObject* generator) {
     else
       set_value_count(frame, i + 1);
   }
+  PyObject* handled = get(recipe.parts[2]);
+  if (handled == nullptr && PyErr_Occurred()) return false;
+  Py_XSETREF(handled_by_generator(generator), Py_XNewRef(handled));
   set_next(frame, offset);
   if (!is_generator_start(code, offset)) set_suspended(generator);
   return true;
+}
+
+// It gets its frame when that is there: Leaving::add_tracebacks.
+PyObject* Builder::make_traceback(const Recipe& recipe) {
+  PyObject* next = get(recipe.parts[0]);
+  if (next == nullptr && PyErr_Occurred()) return nullptr;
+  PyTracebackObject* made = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
+  if (made == nullptr) return nullptr;
+  made->tb_next = reinterpret_cast<PyTracebackObject*>(next == Py_None ? nullptr : Py_XNewRef(next));
+  made->tb_frame = nullptr;
+  made->tb_lasti = made->tb_lineno = 0;
+  PyObject_GC_Track(made);
+  return reinterpret_cast<PyObject*>(made);
 }
 
 PyObject* Builder::make_partial(const Recipe& recipe) {
@@ -338,7 +356,10 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       if (cause != nullptr) PyException_SetCause(container, Py_NewRef(cause));
       if (context != nullptr && context != Py_None) PyException_SetContext(container, Py_NewRef(context));
       reinterpret_cast<PyBaseExceptionObject*>(container)->suppress_context = recipe.value != 0;
-      for (size_t i = 4; i + 1 < parts.size(); i += 2) {
+      PyObject* traceback = get(parts[4]);
+      if (traceback == nullptr ? PyErr_Occurred() != nullptr : PyException_SetTraceback(container, traceback) != 0)
+        return false;
+      for (size_t i = 5; i + 1 < parts.size(); i += 2) {
         PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
         if (value == nullptr || PyObject_GenericSetAttr(container, key, value) != 0) return false;
       }
@@ -389,6 +410,15 @@ void raise_from_text(const std::string& text) {
     PyErr_SetString(PyExc_SystemError, text.c_str());
 }
 
+static void fill_entry(PyObject* entry, PyObject* frame_stolen, int unit) {
+  auto* traceback = reinterpret_cast<PyTracebackObject*>(entry);
+  auto* frame = reinterpret_cast<PyFrameObject*>(frame_stolen);
+  Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  traceback->tb_lasti = unit * static_cast<int>(sizeof(uint16_t));
+  traceback->tb_lineno = PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code.get()), traceback->tb_lasti);
+  Py_XSETREF(traceback->tb_frame, frame);
+}
+
 bool Leaving::build(NativeState* state, ExitId id) {
   segment_ = state->segment;
   const Plan& plan = segment_->plan;
@@ -401,7 +431,7 @@ bool Leaving::build(NativeState* state, ExitId id) {
     PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
   size_t wanted = 0;
   for (const FrameState& frame : exit_->frames) wanted += 1 + frame.slots.size();
-  wanted += exit_->raised.size() + 1;
+  wanted += exit_->raised.size() + exit_->frames.size() + 1;
   if (wanted > kInlineObjects) objects_ = static_cast<PyObject**>(PyMem_Malloc(wanted * sizeof(PyObject*)));
   bool good = objects_ != nullptr;
   if (!good) {
@@ -426,6 +456,15 @@ bool Leaving::build(NativeState* state, ExitId id) {
           return builder->make(id, out);
       }
     };
+    auto enter_generator = [&](const RaisedState& raised, auto& make) {
+      PyObject *entry = nullptr, *generator = nullptr;
+      bool made = make(raised.entry, &entry) && make(raised.generator, &generator);
+      PyObject* frame = made ? PyObject_GetAttrString(generator, "gi_frame") : nullptr;
+      if (frame != nullptr) fill_entry(entry, frame, raised.unit);
+      Py_XDECREF(entry);
+      Py_XDECREF(generator);
+      return frame != nullptr;
+    };
     auto add = [&](RecipeId id) {
       if (good) good = make(id, &objects_[object_count_]);
       if (good) ++object_count_;
@@ -439,7 +478,10 @@ bool Leaving::build(NativeState* state, ExitId id) {
       }
       extra_ = object_count_;
       add(exit_->handled);
-      for (const RaisedState& raised : exit_->raised) add(raised.exception);
+      for (size_t i = 1; i < exit_->frames.size(); ++i) add(exit_->frames[i].handled);
+      for (const RaisedState& raised : exit_->raised) add(raised.entry);
+      for (const RaisedState& raised : exit_->raised)
+        if (good && raised.generator >= 0) good = enter_generator(raised, make);
     }
   }
   if (good && exit_->error != kNoConstant) raise_from_text(plan.constants[static_cast<size_t>(exit_->error)].text);
@@ -485,32 +527,27 @@ void Leaving::chain_error(PyObject* handled) {
   if (last != handled) PyException_SetContext(last, Py_NewRef(handled));
 }
 
-void Leaving::hand_on_handled(PyThreadState* thread) {
-  if (exit_->handled < 0) return;
-  if (exit_->kind == ExitKind::kRaise) chain_error(objects_[extra_]);
-  std::swap(handled_exception(thread), objects_[extra_]);
+void Leaving::hand_on_handled(size_t index, PyThreadState* thread) {
+  if ((index == 0 ? exit_->handled : exit_->frames[index].handled) < 0) return;
+  PyObject*& handled = objects_[extra_ + index];
+  if (exit_->kind == ExitKind::kRaise) chain_error(handled);
+  std::swap(handled_exception(thread), handled);
 }
 
 bool Leaving::was_raised_in(size_t index) const {
   for (const RaisedState& raised : exit_->raised)
-    if (raised.frame == static_cast<int32_t>(index)) return true;
+    if (raised.generator < 0 && raised.frame == static_cast<int32_t>(index)) return true;
   return false;
 }
 
 void Leaving::add_tracebacks(size_t index, Activation& activation) {
   for (size_t i = 0; i < exit_->raised.size(); ++i) {
     const RaisedState& raised = exit_->raised[i];
-    if (raised.frame != static_cast<int32_t>(index)) continue;
-    PyObject* exception = objects_[extra_ + 1 + i];
-    set_running(activation.frame, raised.unit);
-    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), Py_NewRef(exception), PyException_GetTraceback(exception));
-    add_traceback_entry(activation);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (value == exception && traceback != nullptr) PyException_SetTraceback(value, traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    if (raised.generator >= 0 || raised.frame != static_cast<int32_t>(index)) continue;
+    set_running(activation.frame, raised.unit);  // before that it does not count as a frame
+    PyFrameObject* frame = PyThreadState_GetFrame(activation.thread);
+    if (frame == nullptr) return PyErr_Clear();
+    fill_entry(objects_[extra_ + exit_->frames.size() + i], reinterpret_cast<PyObject*>(frame), raised.unit);
   }
 }
 

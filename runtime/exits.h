@@ -34,9 +34,10 @@ class Leaving {
   // they become unbound. The stack gets the exit's depth. Old contents go last.
   void write_slots(size_t index, Activation& activation);
 
-  // What the trace handled becomes what the thread handles. Once, before anything can look at it.
-  void hand_on_handled(PyThreadState* thread);
-  // Exceptions that the trace raised in frame `index` get their entries of the traceback: that frame, made real.
+  // What the trace handled becomes what the thread handles in frame `index`, the root or a generator's. Once, before
+  // anything can look at it.
+  void hand_on_handled(size_t index, PyThreadState* thread);
+  // Entries of tracebacks get frame `index`, made real.
   bool was_raised_in(size_t index) const;
   void add_tracebacks(size_t index, Activation& activation);
 
@@ -57,7 +58,7 @@ class Leaving {
   PyObject* inline_objects_[kInlineObjects];
   PyObject** objects_ = inline_objects_;
   size_t object_count_ = 0;
-  size_t extra_ = 0;  // then: what is handled, and one exception an entry of Exit::raised
+  size_t extra_ = 0;  // then: what each frame handles, and one entry of a traceback each of Exit::raised
 };
 
 void raise_from_text(const std::string& text);  // "ZeroDivisionError: text" becomes the pending exception

@@ -177,6 +177,9 @@ inline bool is_suspended(PyObject* generator) {  // or new
 inline void set_suspended(PyObject* generator) {  // at a yield; a new one is not
   reinterpret_cast<PyGenObject*>(generator)->gi_frame_state = FRAME_SUSPENDED;
 }
+inline PyObject*& handled_by_generator(PyObject* generator) {
+  return reinterpret_cast<PyGenObject*>(generator)->gi_exc_state.exc_value;
+}
 // Resuming pushes what is sent, owned, on the frame's stack.
 inline PyObject* take_sent(Frame* frame) { return frame->localsplus[--frame->stacktop]; }
 inline void rename_generator(PyObject* generator, const PyFunctionObject* function) {

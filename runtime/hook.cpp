@@ -260,8 +260,10 @@ PyObject* ResumptionTaken::take(PyThreadState* thread) {
 }
 
 static PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwflag) {
-  if (awaited != nullptr && throwflag == 0 && awaited->is_for(frame)) [[unlikely]]
+  if (awaited != nullptr && awaited->is_for(frame)) [[unlikely]] {
+    if (throwflag != 0) PyErr_Clear();  // it has been followed from there on
     return awaited->take(thread);
+  }
   if (armed != nullptr) [[unlikely]] {
     bool ours = throwflag == 0 && thread == armed->thread && function_of(frame) == armed->function && is_fresh(frame) &&
                 current_frame(thread) == armed->caller;
