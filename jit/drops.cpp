@@ -178,8 +178,9 @@ bool holds_frame(const Value* value, int32_t frame, int depth) {
   if (value->forwarded != nullptr) value = value->forwarded;
   if (!value->is_virtual()) return false;
   if (value->exception != nullptr)
-    for (const RaisedAt& place : value->exception->trail)
-      if (place.frame == frame) return true;
+    for (const Value* entry = value->exception->traceback; entry != nullptr; entry = entry->items[0])
+      if (entry->frame_number == frame) return true;
+  if (value->type == &PyTraceBack_Type && value->frame_number == frame) return true;
   for (const Value* item : value->items)
     if (holds_frame(item, frame, depth + 1)) return true;
   for (const auto& [key, item] : value->entries)
