@@ -75,6 +75,15 @@ Flow Tracer::call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObje
 Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names) {
   bool handled = false;
   if (Flow flow = construct_exception(type, arguments, names, &handled); handled) return flow;
+  if (type == &PyMethod_Type && arguments.size() == 2 && names == nullptr) {
+    Value *function = force(arguments[0]), *self = force(arguments[1]);
+    bool known = function->kind == ValueKind::kFunction && !(self->is_constant() && self->object == Py_None);
+    if (!known) return stop(BreakReason::k_call, type->tp_name);
+    Value* method = make(ValueKind::kMethod);
+    method->items = {function, self};
+    frame().stack.push_back(method);
+    return Flow::kGo;
+  }
   PyTypeObject* meta = Py_TYPE(type);
   if (!ensure_version(meta)) return stop(BreakReason::k_call, type->tp_name);
   if (inherits(meta, interned.call, &PyType_Type)) return call_type(type, std::move(arguments), names);

@@ -269,6 +269,8 @@ static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value
       *out = t.constant(same(interned.name) ? function->code->co_name : function->code->co_qualname);
       return Flow::kGo;
     }
+    for (const auto& [key, value] : function->entries)  // see set_attribute
+      if (same(key)) return *out = value, Flow::kGo;
     return t.stop(BreakReason::k_attribute, text_of(name));
   }
   auto field = [&](size_t offset, Value** value) {
@@ -531,6 +533,13 @@ Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
   bool handled = false;
   if (value != nullptr)
     if (Flow flow = set_exception_attribute(object, name, value, &handled); handled) return flow;
+  // Of a function made here. Other attributes functools.wraps would copy.
+  if (object->kind == ValueKind::kFunction && object->is_virtual() && object->object == nullptr && value != nullptr &&
+      object->wrapped == nullptr && PyUnicode_Compare(name, interned.wrapped) == 0) {
+    changing(object);
+    object->entries = {{name, value}};
+    return Flow::kGo;
+  }
   PyTypeObject* type = type_of(object);
   if (type == nullptr || object->kind != ValueKind::kObject || python_class(object) == nullptr)
     return stop(BreakReason::k_attribute, "store to " + text_of(name));

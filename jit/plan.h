@@ -76,7 +76,7 @@ enum class RecipeKind : uint8_t {
   kSlice,             // parts: start, stop, step
   kCell,              // part 0: contents, or none when empty
   kFunction,          // constant: code; parts: globals, defaults|null, kwdefaults|null, closure|null, annotations|null,
-                      // qualname, and, if any, the function that update_wrapper() is given
+                      // qualname, and, if any, the function that update_wrapper() is given, or null and its __wrapped__
   kBoundMethod,       // parts: function, self
   kInstance,          // parts: class, then attribute name, value, ...; made by object.__new__, no __init__
   kRange,             // parts: start, stop, step
@@ -89,8 +89,8 @@ enum class RecipeKind : uint8_t {
   kDictView,          // parts: dict; value: 0 keys(), 1 values(), 2 items()
   kDictIterator,      // parts: dict, items taken; value: as kDictView
   kPartial,           // parts: function, args tuple, kwargs dict
-  kException,  // parts: class, args, cause|null, context|null, traceback|null, then attribute name, value, ...; value:
-               // 1 suppresses its context
+  kException,   // parts: class, args, cause|null, context|null, traceback|null, then attribute name, value, ...; value:
+                // 1 suppresses its context
   kTraceback,   // one entry; part 0: the next or null. See RaisedState
   kHandled,     // what the thread handles, or None; value: 1 the topmost there is, 0 its own
   kGenerator,   // constant: code; parts: function, offset of the next instruction (or one of below), what it handles or

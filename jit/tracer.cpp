@@ -199,7 +199,8 @@ RecipeId Tracer::recipe_of(Value* now) {
         for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations})
           part(v);
         part(value->qualname != nullptr ? value->qualname : constant(value->code->co_qualname));
-        if (value->wrapped != nullptr) part(value->wrapped);
+        if (value->wrapped != nullptr || !value->entries.empty()) part(value->wrapped);
+        for (auto& [key, item] : value->entries) part(item);
         break;
       case ValueKind::kPartial: partial_recipe(value, &recipe); break;
       case ValueKind::kMethod:

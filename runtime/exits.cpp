@@ -182,7 +182,8 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
                *step = stop ? part(recipe, 2) : nullptr;
       return step == nullptr ? nullptr : PySlice_New(start, stop, step);
     }
-    case RecipeKind::kFunction: return make_function(recipe);
+    case RecipeKind::kFunction:
+      return recipe.parts.size() == 8 ? later(id, make_function(recipe)) : make_function(recipe);
     case RecipeKind::kGenerator: return make_generator(id, recipe);
     case RecipeKind::kBoundMethod: {
       PyObject *function = part(recipe, 0), *self = function ? part(recipe, 1) : nullptr;
@@ -253,6 +254,7 @@ PyObject* Builder::make_function(const Recipe& recipe) {
           Py_XNewRef(pieces[3]), Py_XNewRef(pieces[2]));
   if (recipe.parts.size() < 7) return function;
   Ref made(function);
+  if (recipe.parts.size() == 8) return made.release();  // the rest: see fill()
   PyObject* wrapped = part(recipe, 6);
   Ref module(wrapped ? PyImport_ImportModule("functools") : nullptr);
   Ref done(module ? PyObject_CallMethod(module.get(), "update_wrapper", "OO", function, wrapped) : nullptr);
@@ -364,6 +366,10 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
         if (value == nullptr || PyObject_GenericSetAttr(container, key, value) != 0) return false;
       }
       return true;
+    }
+    case RecipeKind::kFunction: {
+      PyObject* wrapped = part(recipe, 7);
+      return wrapped != nullptr && PyObject_SetAttrString(container, "__wrapped__", wrapped) == 0;
     }
     case RecipeKind::kGenerator: return fill_generator(recipe, container);
     case RecipeKind::kCell: {

@@ -1,6 +1,7 @@
 """Generators that end, raise, are thrown into and closed; context managers made of them; exceptions passed through both."""
 import contextlib
 import sys
+import types
 
 from language_programs import effects, followed, x3
 
@@ -353,3 +354,34 @@ def effects_between(x):
         a = next(steps)
         b = steps.throw(ValueError("v"))
     return a + b
+
+
+@followed(lambda: (x3(),))
+def methods_made(x):
+    method = types.MethodType(lambda self, y: self * y, x)
+
+    def inner():
+        return method(3)
+    inner.__wrapped__ = method
+    return method(2), inner.__wrapped__ is method, method.__self__ is x, inner()
+
+
+class Leaves:
+    def __init__(self, suppress):
+        self.suppress = suppress
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, where):
+        effects[kind] = repr(value), where is sys.exc_info()[2]
+        return self.suppress and kind is not None
+
+
+@followed(lambda: (x3(),))
+def manager_of_a_class_and_a_generator(x):
+    log = []
+    with Leaves(True), opened("in", log), Leaves(False):
+        x = x + 1
+        raise ValueError("v")
+    return x, log

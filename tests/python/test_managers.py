@@ -4,6 +4,7 @@ and that nothing is left. What is followed without a break is in language_manage
 import contextlib
 import inspect
 import sys
+import types
 
 import pytest
 
@@ -174,6 +175,19 @@ def left_inside_a_handler(x, how, log):
     return steps
 
 
+@program(True, False)
+def left_inside_with(x, suppress, log):
+    def waits():
+        with opened("held", log, ValueError if suppress else ()), contextlib.suppress(IndexError):
+            yield x * 2
+            log.append(handled())
+        log.append("after")
+        yield x * 3
+    steps = waits()
+    next(steps)
+    return steps
+
+
 @program(*range(4))
 def errors_out_of_iterations(x, case, log):
     def failing():
@@ -256,6 +270,46 @@ def unpacked(x, kind, log):
     except ValueError as error:
         log.append(str(error))
     return x, a, b, c, d, e, f, g, h, i, j, k, m
+
+
+@program()
+def methods_that_leave(x, case, log):
+    def inner(self, y):
+        return self * y
+    method = types.MethodType(inner, x)
+    inner.__wrapped__ = method
+    log.append(inner)
+    return method, inner, inner.__wrapped__ is method
+
+
+@program(*range(6))
+def groups(x, case, log):
+    def deep(error):
+        raise error
+    try:
+        if case == 0:
+            raise ValueError("plain")
+        if case == 1:
+            raise ExceptionGroup("g", [ValueError(1), TypeError(2), KeyError(3)])
+        if case == 2:
+            deep(ValueError("deep"))
+        if case == 3:
+            raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [TypeError(2)])])
+        if case == 4:
+            deep(KeyError("k"))
+        x = x * 2
+    except* ValueError as group:
+        log.append(lines(group))
+        x = x + 1
+    except* TypeError as group:
+        log.append([lines(error) for error in group.exceptions])
+        if case == 3:
+            raise IndexError("new")
+    else:
+        log.append("else")
+    finally:
+        x = x * 3
+    return x
 
 
 @program()
@@ -347,7 +401,7 @@ def fresh():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_as_plain(name):
     function, makes = PROGRAMS[name]
-    if name != "left_inside_a_handler":
+    if not name.startswith("left"):
         for make in makes:
             compare(function, make)
         return
