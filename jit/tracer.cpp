@@ -106,6 +106,10 @@ RecipeId Tracer::recipe_of(Value* now) {
     switch (value->kind) {
       case ValueKind::kNull: break;
       case ValueKind::kConstant:
+        if (value->boxed != kNoValue) {
+          recipe = {RecipeKind::kValue, value->boxed, kNoConstant, {}};
+          break;
+        }
         if (PySlice_Check(value->object)) {  // a new one each time: it shows in `is`
           auto* slice = reinterpret_cast<PySliceObject*>(value->object);
           recipe.kind = RecipeKind::kSlice;

@@ -119,6 +119,7 @@ class Tracer {
   Value* force(Value* value);                                            // kLazy -> looked at
   Value* wrap(PyObject* object, ValueId id, const std::string& source);  // id: loaded by a guard step
   Value* wrap_bound(PyObject* object, const std::string& source);        // alive by what was guarded before
+  Value* known_by_worth(PyObject* object, ValueId id);
   Guard& guard(GuardKind kind, int32_t source);
   int32_t source(const std::string& text);
   const std::string& source_text(const Value* value);

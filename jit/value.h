@@ -97,7 +97,7 @@ struct Value {
   ValueKind kind = ValueKind::kNull;
   int32_t serial = 0;        // order of making
   ValueId id = kNoValue;     // the object, when one exists at run time; of numbers: the unboxed word
-  ValueId boxed = kNoValue;  // of numbers: the object, when one exists
+  ValueId boxed = kNoValue;  // of numbers, and of constants known by their worth: the object, when one exists
   PyObject* object =
       nullptr;          // what it is in this call: the constant, the real object, or a stand-in. Kept by the tracer
   int32_t source = -1;  // path, into Plan::sources; -1: made in the trace

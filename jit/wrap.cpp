@@ -74,19 +74,37 @@ Value* Tracer::load_field(Value* owner, int offset, PyObject* object, const std:
 }
 
 Value* Tracer::wrap_bound(PyObject* object, const std::string& text) {
-  auto found = known_.find(object);
-  if (found != known_.end()) return found->second;
   PyTypeObject* type = Py_TYPE(object);
-  // What cannot change, and what the guards before this one pin, needs no load.
-  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
-      object == Py_None || type == &PyBytes_Type || PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
-      type == &PyComplex_Type)
-    return constant(object);
-  Guard& load = guard(GuardKind::k_bound, source(text));
-  ValueId id = load.dst = new_value();
-  ConstantId constant = constant_id(object, Hold::kWeak);
-  plan().guards.back().constant = constant;
-  return wrap(object, id, text);
+  auto known = known_.find(object);
+  auto [place, fresh] = checked_.try_emplace(object, kNoValue);
+  if (fresh) {
+    // What cannot change, and what the guards before this one pin, needs no load.
+    if (known == known_.end() &&
+        (type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
+         object == Py_None || type == &PyBytes_Type || PyCFunction_Check(object) || type == &PyMethodDescr_Type ||
+         type == &PyComplex_Type)) {
+      checked_.erase(place);
+      return constant(object);
+    }
+    ConstantId constant = constant_id(object, Hold::kWeak);
+    Guard& load = guard(GuardKind::k_bound, source(text));
+    load.constant = constant;
+    place->second = load.dst = new_value();
+  }
+  // A value of the program that happened to be this object must be it.
+  ValueId id = place->second;
+  Value* value = wrap(object, id, text);
+  if (known != known_.end()) checked_[object] = value->id;
+  return value;
+}
+
+// What a guard compared by its worth: to the trace a constant, handed on as the object that came.
+Value* Tracer::known_by_worth(PyObject* object, ValueId id) {
+  keep(object);
+  Value* value = make(ValueKind::kConstant);
+  value->object = object;
+  value->boxed = id;
+  return value;
 }
 
 // Of a method that a builtin type bound to one of its objects: the type's own. Each access makes another bound one.
@@ -161,7 +179,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     Guard& check = guard(overflow == 0 ? GuardKind::k_int_equal : GuardKind::k_equal, from);
     check.a = id;
     check.constant = constant;
-    return this->constant(object);
+    return known_by_worth(object, id);
   }
   if (type == &PyFloat_Type) {
     double number = PyFloat_AS_DOUBLE(object);
@@ -179,7 +197,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     Guard& check = guard(GuardKind::k_float_equal, from);
     check.a = id;
     check.constant = constant;
-    return this->constant(object);
+    return known_by_worth(object, id);
   }
   if (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type) {
     if (input_.memory->dynamic.count(text) != 0) {  // text that varies: an object like others, not a constant
@@ -192,7 +210,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     Guard& check = guard(GuardKind::k_equal, from);
     check.a = id;
     check.constant = constant;
-    return this->constant(object);
+    return known_by_worth(object, id);
   }
   if (is_tensor(object)) {
     Value* value = made(ValueKind::kTensor);

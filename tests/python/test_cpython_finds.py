@@ -311,7 +311,40 @@ def what_only_a_dead_local_holds():
     return look(), seen[0]() is None
 
 
+# ---- Identity ------------------------------------------------------------------------------------------------------------
+
+
+class Mark:
+    on, off = object(), object()
+
+    def __init__(self, state):
+        self.state = state
+
+
+@program(*[lambda state=state: (Mark(state), kt.ones(2)) for state in (Mark.on, Mark.off, object(), Mark.on)], together=True)
+def an_attribute_that_was_one_of_the_class(mark, x):
+    return x + 1 if mark.state is Mark.on else x + 2
+
+
 @pytest.mark.parametrize("row", program, ids=program.names())
 def test_program(row):
     function, makes, expected = row
     compare(function, *makes, **expected)
+
+
+def made_anew(kind):
+    return {str: lambda: "".join(["ab", "cd"]), bytes: lambda: b"".join([b"ab", b"cd"]), int: lambda: int("1000"),
+            float: lambda: float("2.5"), complex: lambda: complex("2j")}[kind]()
+
+
+@pytest.mark.parametrize("kind", [str, bytes, int, float, complex])
+def test_what_was_compared_is_handed_on(kind):
+    """A guard compares such a value by its worth; what the function gives back is the object that came."""
+    def f(x, value, values):
+        return (x + 1, value, [each for each in values if each == value]) if value != kind() else x
+
+    compiled = kt.compile(f)
+    for _ in range(4):
+        value, values = made_anew(kind), [made_anew(kind), made_anew(kind)]
+        _, back, kept = compiled(kt.ones(2), value, values)
+        assert back is value and len(kept) == 2 and kept[0] is values[0] and kept[1] is values[1]

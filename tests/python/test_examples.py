@@ -133,6 +133,8 @@ def check(path, backends):
     if path.stem in TABLE["not_yet"]["with_backends" if backends else "without_backends"]:
         assert wrong or STRESS, f"{path.stem} passes: strike it off examples.toml"
         pytest.skip("not yet")
+    if STRESS == "break_everywhere" and path.stem in ALL_NUMBERS_COUNT:
+        pytest.skip("what it prints follows from counts, which are others there")
     assert wrong is None, wrong
 
 
