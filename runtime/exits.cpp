@@ -536,7 +536,9 @@ void Leaving::chain_error(PyObject* handled) {
 void Leaving::hand_on_handled(size_t index, PyThreadState* thread) {
   if ((index == 0 ? exit_->handled : exit_->frames[index].handled) < 0) return;
   PyObject*& handled = objects_[extra_ + index];
-  if (exit_->kind == ExitKind::kRaise) chain_error(handled);
+  bool topmost = true;
+  for (size_t i = index + 1; i < exit_->frames.size(); ++i) topmost = topmost && exit_->frames[i].handled < 0;
+  if (exit_->kind == ExitKind::kRaise && topmost) chain_error(handled);
   std::swap(handled_exception(thread), handled);
 }
 

@@ -272,6 +272,29 @@ def unpacked(x, kind, log):
     return x, a, b, c, d, e, f, g, h, i, j, k, m
 
 
+@program(*[(d, inside) for d in (1, 0) for inside in (False, True)])
+def native_errors_in_handlers(x, how, log):
+    by, inside = kt.tensor([how[0]] * 3), how[1]
+
+    def divides(y):
+        if inside:
+            try:
+                raise KeyError("k")
+            except KeyError:
+                yield y // by
+        else:
+            yield y // by
+    try:
+        try:
+            raise ValueError("outer")
+        except ValueError:
+            for z in divides(kt.tensor([1, 2, 3])):
+                x = x + z
+    except ZeroDivisionError as error:
+        log.append(lines(error))
+    return x
+
+
 @program()
 def methods_that_leave(x, case, log):
     def inner(self, y):
