@@ -1,5 +1,7 @@
 """Faults that random programs found, each as the smallest program that showed it: (title, source, arguments)."""
+import enum
 import gc
+import types
 
 import pytest
 
@@ -140,6 +142,35 @@ def test_finds(title, source, arguments):
         every[0] += given[0]
         every[1] += given[1]
     assert sharing(every[0]) == sharing(every[1])
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Held:
+    mark, other = [type("Mark", (), {})() for _ in range(2)]
+
+
+def inner():
+    pass
+
+
+@pytest.mark.parametrize("test", [
+    "given is Color.RED", "Color.RED is given", "given == Color.RED", "given in (Color.RED,)", "given in {Color.RED: 1}",
+    "given is Held.mark", "given == Held.mark", "given is not Held.mark", "{given: 1}.get(Held.mark)", "given is inner",
+    "[given].count(Color.RED)", "given is Held", "given is asked"])
+def test_an_argument_that_the_code_names_too(test):
+    """The guards say which object it was, not of which class alone."""
+    space = {"Color": Color, "Held": Held, "inner": inner}
+    exec(f"def asked(given, x):\n    kind = type(given)\n    return x + 1 if {test} else x\n", space)
+    asked = space["asked"]
+    every = [Color.RED, Color.BLUE, Held.mark, Held.other, inner, asked, lambda: None, Held, Color]
+    for turn in range(len(every)):
+        compiled = kt.compile(types.FunctionType(asked.__code__.replace(), space, "asked"))
+        for given in every[turn:] + every[:turn]:
+            assert compiled(given, kt.ones(1)).tolist() == asked(given, kt.ones(1)).tolist(), given
 
 
 @pytest.mark.skipif(STRESS != "", reason="it counts segments")
