@@ -7,6 +7,7 @@ number or a letter) and kind, and of each other variable's type. Some raise, on 
 calls; that is compared too.
 """
 import dataclasses
+import functools
 import random
 import re
 import warnings
@@ -556,14 +557,19 @@ def language_rows(risky=False, nested=False, module=False):
     return ROWS_OF[risky, nested, module]
 
 
+@functools.lru_cache(maxsize=1)
+def compiled(source):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(source, "<program>", "exec")
+
+
 def program(seed):
     for attempt in range(100):
         writer = Writer(seed, attempt)
         source = writer.whole()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compile(source, "<program>", "exec")
+            compiled(source)
         except SyntaxError:  # an assignment expression where none may stand, and the like
             continue
         break

@@ -113,7 +113,7 @@ def compiled_text(program):
     """(the program's module, each call's arguments)"""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return (compile(program.source, "<program>", "exec"),
+        return (programs.compiled(program.source),
                 [compile(arguments, "<arguments>", "eval") for arguments in program.calls])
 
 

@@ -45,6 +45,10 @@ def line_of_unbound(code, offset, text):
     return None
 
 
+def slots_of(kind):
+    return [name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if name in base.__dict__]
+
+
 class Snapshot:
     """The same object, or overlapping memory, shows as such."""
 
@@ -72,7 +76,12 @@ class Snapshot:
         return ", ".join(f"{self.of(key)}: {self.of(part)}" for key, part in list(mapping.items()))
 
     def inside(self, value, number):
-        if isinstance(value, kt.Tensor):
+        kind = type(value)
+        if kind is list or kind is tuple:  # most are
+            return f"[{self.all(value)}]"
+        if kind is dict:
+            return "{" + self.pairs(value) + "}"
+        if kind is kt.Tensor:
             return self.of_tensor(value, number)
         if isinstance(value, type):
             return value.__qualname__
@@ -108,10 +117,9 @@ class Snapshot:
             self.iterators.append((number, value))
         if hasattr(value, "__dict__"):
             text += f" {{{self.pairs(vars(value))}}}"
-        for kind in type(value).__mro__:
-            for name in getattr(kind, "__slots__", ()):
-                if name in kind.__dict__ and hasattr(value, name):
-                    text += f" {name}={self.of(getattr(value, name))}"
+        for name in slots_of(kind):
+            if hasattr(value, name):
+                text += f" {name}={self.of(getattr(value, name))}"
         return text
 
     def of_cell(self, cell):
