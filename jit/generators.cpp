@@ -199,8 +199,7 @@ Flow Tracer::send_on(Value* sent, int32_t exhausted) {
   return pass_on("an iterator that is not modelled");
 }
 
-// ---- throw() and close()
-// --------------------------------------------------------------------------------------------
+// ---- throw() and close() --------------------------------------------------------------------------------------------
 
 // What a suspended generator delegates to in `yield from`; null: nothing.
 static Value* delegate_of(Tracer& t, Value* generator) {

@@ -1,0 +1,20 @@
+// What exceptions.cpp (raising and handling) and exception_objects.cpp (making and looking at them) share of an
+// exception that exists only in the trace.
+#pragma once
+#include "jit/tracer_core.h"
+
+namespace kintsugi {
+
+enum Part : size_t { kArgs, kCause, kContext, kPartCount };  // Value::items of an exception
+
+inline PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }
+inline bool is_traced_exception(const Value* value) { return value->exception != nullptr && !value->is_real(); }
+inline bool is_traced_traceback(const Value* value) { return value->type == &PyTraceBack_Type && value->is_virtual(); }
+
+void changing_exception(Tracer& t, Value* exception);  // also what stands in no Value
+bool is_modelled(PyTypeObject* type);  // made by BaseException.__new__, with fields that init_exception knows
+void set_field(Value* exception, const char* name, Value* value);
+// tp_init of an exception class, as `init` (what a class's __init__ wraps) does it. False: not followed.
+bool init_exception(Tracer& t, void* init, Value* self, const std::vector<Value*>& arguments, PyObject* names);
+
+}  // namespace kintsugi
