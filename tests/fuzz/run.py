@@ -31,7 +31,7 @@ import shrink as smaller
 from snapshot import Snapshot, places_of, without_addresses
 
 TIME_LIMIT = 5.0      # processor seconds a program, plain and compiled; a plain run that takes longer is left out
-CHILD_LIMIT = 90.0    # seconds without a sign of life
+CHILD_LIMIT = 90.0    # seconds without a sign of life; more of them on a machine that is busy with other things
 PLAIN_RUNS = 12       # of a program that differs, to see whether plain runs differ from each other
 MEMORY_LIMIT = 4 << 30  # bytes a child may map
 LIBRARY = pathlib.Path(__file__).with_name("library.py")
@@ -228,6 +228,30 @@ def limit_memory():
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, resource.RLIM_INFINITY))
 
 
+class Patience:
+    """With a child that says nothing: until it has used the processor for long, or has had much time for it."""
+
+    def __init__(self, process):
+        self.process = process
+        self.renew()
+
+    def renew(self):
+        self.since, self.used = time.monotonic(), self.processor_seconds()
+
+    def processor_seconds(self):
+        try:
+            fields = pathlib.Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        except (OSError, IndexError):
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def has_ended(self):
+        waited = time.monotonic() - self.since
+        if waited < CHILD_LIMIT:
+            return False
+        return waited > 5 * CHILD_LIMIT or self.processor_seconds() - self.used > 4 * TIME_LIMIT
+
+
 def isolated(program):
     """check() in a forked child; a crash or hang is a difference too."""
     reader, writer = os.pipe()
@@ -240,9 +264,11 @@ def isolated(program):
             os._exit(0)
         os._exit(9)
     os.close(writer)
-    answer, deadline = b"", time.monotonic() + CHILD_LIMIT
+    answer, patience = b"", Patience(child)
     with open(reader, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0, deadline - time.monotonic()))[0]:
+        while not patience.has_ended():
+            if not select.select([pipe], [], [], 1.0)[0]:
+                continue
             part = pipe.read(65_536)
             if not part:
                 break
@@ -317,7 +343,7 @@ class Child:
 
     def __init__(self, seeds):
         self.seeds, self.at = seeds, seeds[0]
-        self.heard, self.rest = time.monotonic(), b""
+        self.rest = b""
         reader, writer = os.pipe()
         self.process = os.fork()
         if self.process == 0:
@@ -333,7 +359,7 @@ class Child:
                 status = 0
             os._exit(status)
         os.close(writer)
-        self.pipe = open(reader, "rb", buffering=0)
+        self.pipe, self.patience = open(reader, "rb", buffering=0), Patience(self.process)
 
     @staticmethod
     def tell(writer, message):
@@ -344,7 +370,7 @@ class Child:
     def read(self):
         """(failures, whether it has ended)"""
         part = self.pipe.read(65_536)
-        self.heard = time.monotonic()
+        self.patience.renew()
         *whole, self.rest = (self.rest + part).split(b"\n")
         failures = []
         for message in map(json.loads, whole):
@@ -381,7 +407,7 @@ def run_seeds(first, count, jobs=1, most=20):
                     failures += found
                     if left:
                         waiting.insert(0, left)
-            elif time.monotonic() - child.heard > CHILD_LIMIT:
+            elif child.patience.has_ended():
                 os.kill(child.process, signal.SIGKILL)
     for child in children:
         os.kill(child.process, signal.SIGKILL)
