@@ -143,8 +143,12 @@ class Checker {
     if (guard.dst != kNoValue) input_.values[guard.dst] = word;
     return true;
   }
+  static bool is_dict(PyObject* object, const Guard& guard) {
+    return guard.imm == 0 ? PyDict_CheckExact(object) : PyDict_Check(object);
+  }
   bool check_tensor(const Guard& guard);
   bool dict_has_keys(PyObject* dict, PyObject* names);
+  bool ordered_dict_has_keys(PyObject* dict, PyObject* names);
 
   void note_place(GuardCache* cache, GuardCache::Form form, const ValuePlace& place, PyObject* key,
                   int32_t dict_offset);
@@ -177,7 +181,7 @@ bool Checker::check(int number) {
     case GuardKind::k_next_item: return load(guard, item_of_sequence_iterator(a, guard.imm));
     case GuardKind::k_next_none: return item_of_sequence_iterator(a, guard.imm) == nullptr;
     case GuardKind::k_dict_value:
-      return PyDict_CheckExact(a) && load(guard, find_in(a, guard, cache, /*dict_offset=*/0, &unknown));
+      return is_dict(a, guard) && load(guard, find_in(a, guard, cache, /*dict_offset=*/0, &unknown));
     case GuardKind::k_instance_value: return load(guard, find_attribute(a, guard, cache, &unknown));
     case GuardKind::k_bound: return load(guard, binding(guard));
     case GuardKind::k_type_of: return load(guard, Py_TYPE(a));
@@ -214,11 +218,13 @@ bool Checker::check(int number) {
       return PyList_CheckExact(a) && load_word(guard, static_cast<uint64_t>(PyList_GET_SIZE(a)));
     case GuardKind::k_dict_length: return PyDict_CheckExact(a) && PyDict_GET_SIZE(a) == guard.imm;
     case GuardKind::k_dict_keys:
-      if (!PyDict_CheckExact(a) || !dict_has_keys(a, binding(guard))) return false;
+      if (!is_dict(a, guard)) return false;
+      if (guard.imm == kOfOrderedDict) return ordered_dict_has_keys(a, binding(guard));
+      if (!dict_has_keys(a, binding(guard))) return false;
       note_version(cache, GuardCache::Form::kDict, version_of_dict(a), /*dict_offset=*/0);
       return true;
     case GuardKind::k_dict_lacks:
-      if (!PyDict_CheckExact(a) || look_up(a, binding(guard), &unknown) != nullptr || unknown) return false;
+      if (!is_dict(a, guard) || look_up(a, binding(guard), &unknown) != nullptr || unknown) return false;
       note_version(cache, GuardCache::Form::kDict, version_of_dict(a), /*dict_offset=*/0);
       return true;
     case GuardKind::k_set_equal: return PyAnySet_CheckExact(a) && have_same_table(a, binding(guard), same_atom);
@@ -265,6 +271,18 @@ bool Checker::dict_has_keys(PyObject* dict, PyObject* names) {
     if (!same_atom(key, PyTuple_GET_ITEM(names, i))) return false;
   }
   return true;
+}
+
+bool Checker::ordered_dict_has_keys(PyObject* dict, PyObject* names) {
+  if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(names)) return false;
+  Ref walk(PyODict_Type.tp_iter(dict));
+  bool same = static_cast<bool>(walk);
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(names); ++i) {
+    Ref key(PyIter_Next(walk.get()));
+    same = key && same_atom(key.get(), PyTuple_GET_ITEM(names, i));
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return same;
 }
 
 // ---- Places -------------------------------------------------------------------------------------

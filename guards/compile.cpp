@@ -87,7 +87,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
     case GuardKind::k_next_none: next_item(guard); break;
     case GuardKind::k_dict_value: {
       Reg dict = hold(guard.a);
-      type_must_be(dict, facts.dict_type, slow());
+      if (imm == 0) type_must_be(dict, facts.dict_type, slow());
       load_from_dict(guard, dict);
       break;
     }
@@ -192,7 +192,11 @@ void GuardCompiler::emit_guard(const Guard& guard) {
     case GuardKind::k_dict_keys:
     case GuardKind::k_dict_lacks: {
       Reg a = hold(guard.a);
-      type_must_be(a, facts.dict_type, miss());
+      if (imm == kOfOrderedDict) {
+        e_.jump(slow());
+        break;
+      }
+      if (imm == 0) type_must_be(a, facts.dict_type, miss());
       e_.load(kScratch, at(a, facts.dict_version_offset));
       version_must_hold();
       break;

@@ -30,6 +30,10 @@ struct Guard {
   bool operator==(const Guard&) const = default;
 };
 
+// Guard::imm of a dict's value, keys or lacks; 0: of an exact dict.
+inline constexpr int64_t kOfCheckedClass = 1;  // of a class that derives from dict, checked by an earlier guard
+inline constexpr int64_t kOfOrderedDict = 2;   // the same; its order is not the dict's
+
 enum class Compare : uint8_t { kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual };
 
 // A constant of a plan by value where it has one; `bind` entries are addresses that only the running process knows.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 #include <opcode.h>  // NB_ADD and the like
@@ -470,6 +470,8 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
       std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
       return generator_method(self, name, rest, out);
     }
+  flow = call_heap(*this, object, arguments, names, out, handled);
+  if (*handled || flow != Flow::kGo) return flow;
   flow = module_call(object, arguments, names, out, handled);
   if (*handled || flow != Flow::kGo) return flow;
   return pure_call(object, arguments, names, out, handled);

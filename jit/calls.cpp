@@ -1,5 +1,5 @@
 // Calls in the trace: which callable it is, binding of arguments, inlining, results.
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -190,7 +190,8 @@ Flow Tracer::call_now(Value* callable, std::vector<Value*> arguments, Value** ou
   }
   bool resumes = callable->is_constant() && Py_TYPE(callable->object) == &PyMethodDescr_Type &&
                  reinterpret_cast<PyDescrObject*>(callable->object)->d_type == &PyGen_Type;
-  if (!resumes && callable->is_constant() &&
+  bool of_subclass = !arguments.empty() && force(arguments[0])->content != nullptr;  // its methods may be asked
+  if (!resumes && !of_subclass && callable->is_constant() &&
       Py_TYPE(callable->object) == &PyMethodDescr_Type) {  // calls no code of the program
     bool handled = false;
     Flow flow = call_builtin(callable, arguments, names, out, &handled);
@@ -220,6 +221,12 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
   switch (callable->kind) {
     case ValueKind::kFunction: {
       if (Flow flow; wrap_function(callable, arguments, names, &flow)) return flow;
+      Value* implementation = nullptr;
+      bool dispatches = false;
+      if (Flow flow = call_dispatch(*this, callable, arguments, names, &implementation, &dispatches); dispatches) {
+        if (flow == Flow::kGo) frame().stack.push_back(implementation);
+        return flow;
+      }
       if (callable->source >= 0) {  // of re: written in Python, known by what it answers
         Value* out = nullptr;
         bool handled = false;

@@ -43,6 +43,8 @@ Flow Tracer::call_container(PyObject* callable, std::vector<Value*>& arguments, 
                             bool* handled) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable);
   size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+  if (Flow flow = call_subclass(*this, callable, arguments, names, out, handled); *handled || flow != Flow::kGo)
+    return flow;
   *handled = true;
   if (type == &PyDict_Type) return make_dict(*this, arguments, names, out);
   if ((type == &PySet_Type || type == &PyFrozenSet_Type) && named == 0) return make_set(*this, type, arguments, out);

@@ -1,7 +1,8 @@
 // Calls of classes, and the questions what class an object is of.
 #include <algorithm>
 
-#include "jit/tracer_core.h"
+#include "jit/container_types.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -41,6 +42,11 @@ Flow Tracer::new_object(PyTypeObject* type, bool bare, Value** out) {
 
 // As type.__call__: __new__, then __init__ of what it answers.
 Flow Tracer::call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObject* names) {
+  if (type == &PyBaseObject_Type && arguments.empty()) {
+    frame().stack.push_back(make(ValueKind::kObject));
+    frame().stack.back()->type = type;
+    return Flow::kGo;
+  }
   if (!is_heap_type(type) || !ensure_version(type)) return stop(BreakReason::k_call, type->tp_name);
   PyObject* maker = _PyType_Lookup(type, interned.new_);
   Value *instance = nullptr, *self = constant(reinterpret_cast<PyObject*>(type));
@@ -64,6 +70,14 @@ Flow Tracer::call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObje
   if (init == _PyType_Lookup(&PyBaseObject_Type, interned.init)) {
     bool refused = !arguments.empty() && made->tp_new == PyBaseObject_Type.tp_new;
     return refused ? stop(BreakReason::k_raises, type->tp_name) : Flow::kGo;
+  }
+  if (init != nullptr && instance->content != nullptr && Py_TYPE(init) == &PyWrapperDescr_Type &&
+      is_container_type(PyDescr_TYPE(init))) {
+    Value* ignored = nullptr;
+    frame().stack.pop_back();
+    Flow flow = container_slot(*this, PyDescr_TYPE(init), "__init__", instance, arguments, names, &ignored);
+    if (flow == Flow::kGo) frame().stack.push_back(instance);
+    return flow;
   }
   if (init == nullptr || Py_TYPE(init) != &PyFunction_Type) return stop(BreakReason::k_call, type->tp_name);
   arguments.insert(arguments.begin(), instance);

@@ -22,6 +22,8 @@ Flow raise_with_repr(Tracer& t, PyObject* type, Value* value, const std::string&
   PyObject* object;
   Ref repr(t.fold(value, &object) ? PyObject_Repr(object) : nullptr);
   const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
+  PyErr_Clear();
+  if (text == nullptr && type == PyExc_KeyError) return t.raise_builtin(type, {value}, {}, "KeyError");
   if (text == nullptr) return t.stop(BreakReason::k_raises, after);
   if (type == PyExc_KeyError) return t.raise_builtin(type, {value}, {}, std::string("KeyError: ") + text);
   return raise_here(t, type, text + after);
@@ -129,10 +131,13 @@ bool Tracer::list_items(Value* value, std::vector<Value*>** items) {
   if (value->kind == ValueKind::kTuple) return true;
   if (value->kind == ValueKind::kList) {
     if (value->complete) return true;
-    Py_ssize_t count = PyList_GET_SIZE(value->object);
-    Guard& check = guard(GuardKind::k_list_length, value->source);
+    Py_ssize_t count = Py_SIZE(value->object);  // of a deque as well
+    bool exact = value->owner == nullptr;
+    ConstantId number = exact ? kNoConstant : number_constant({ConstantKind::kInt, count, 0, {}});
+    Guard& check = guard(exact ? GuardKind::k_list_length : GuardKind::k_word_is, value->source);
     check.a = value->id;
-    check.imm = count;
+    check.imm = exact ? count : static_cast<int64_t>(offsetof(PyVarObject, ob_size));
+    check.constant = number;
     std::vector<Value*> appended = std::move(value->items);
     value->items.assign(count, nullptr);
     value->origins.clear();
@@ -159,11 +164,19 @@ Value* Tracer::item_at(Value* sequence, size_t index) {
   bool is_list = sequence->kind == ValueKind::kList;
   int64_t origin = is_list ? sequence->origins[index] : static_cast<int64_t>(index);
   std::string text = source_text(sequence) + "[" + std::to_string(origin) + "]";
-  Guard& load = guard(is_list ? GuardKind::k_list_item : GuardKind::k_tuple_item, source(text));
+  bool in_deque = is_list && is_deque(sequence);
+  Guard& load = guard(in_deque  ? GuardKind::k_deque_item
+                      : is_list ? GuardKind::k_list_item
+                                : GuardKind::k_tuple_item,
+                      source(text));
   load.a = sequence->id;
   load.imm = origin;
   ValueId id = load.dst = new_value();
-  PyObject* object = is_list ? PyList_GET_ITEM(sequence->object, origin) : PyTuple_GET_ITEM(sequence->object, origin);
+  Ref of_deque(in_deque ? PySequence_GetItem(sequence->object, origin) : nullptr);  // which holds it
+  if (in_deque && !of_deque) throw Restart{};
+  PyObject* object = in_deque  ? of_deque.get()
+                     : is_list ? PyList_GET_ITEM(sequence->object, origin)
+                               : PyTuple_GET_ITEM(sequence->object, origin);
   Value* value = wrap(object, id, text);
   sequence->items[index] = value;
   return value;
@@ -246,8 +259,13 @@ static Value* own_method(Tracer& t, Value* object, PyObject* name) {
 }
 
 Flow Tracer::get_item(Value* container, Value* key, Value** out) {
+  size_t depth = frames_.size();
   if (Value* method = own_method(*this, container, interned.getitem))
     return inline_call(method, {container, key}, nullptr, ReturnRule::kPush);
+  if (container->content != nullptr) {
+    Flow flow = container_special(container, interned.getitem, {key}, out);
+    if (flow != Flow::kGo || *out != nullptr || frames_.size() > depth) return flow;
+  }
   if (key->kind == ValueKind::kObject && container->kind != ValueKind::kDict && container->kind != ValueKind::kTensor)
     if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
@@ -267,6 +285,8 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
 Flow Tracer::set_item(Value* container, Value* key, Value* value) {
   if (Value* method = own_method(*this, container, interned.setitem))
     return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
+  Value* ignored = nullptr;
+  if (container->content != nullptr) return container_special(container, interned.setitem, {key, value}, &ignored);
   if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
     if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
@@ -304,6 +324,8 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
 Flow Tracer::delete_item(Value* container, Value* key) {
   if (Value* method = own_method(*this, container, interned.delitem))
     return inline_call(method, {container, key}, nullptr, ReturnRule::kDiscard);
+  Value* ignored = nullptr;
+  if (container->content != nullptr) return container_special(container, interned.delitem, {key}, &ignored);
   if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
     if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
@@ -318,7 +340,6 @@ Flow Tracer::delete_item(Value* container, Value* key) {
       if (!index_of(key, static_cast<int64_t>(items->size()), &index))
         return no_index(*this, key, "list assignment index out of range");
       std::vector<Value*> arguments{key};
-      Value* ignored = nullptr;
       return list_method(*this, container, "pop", arguments, &ignored);
     }
     default: break;
@@ -450,6 +471,10 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     if (truth(result, &known, &truth_of) && known) return answer(truth_of);
     return stop(BreakReason::k_container, "in");
   }
+  if (container->content != nullptr) {
+    Flow flow = container_special(container, interned.contains, {item}, out);
+    if (flow != Flow::kGo || *out != nullptr) return flow;
+  }
   return contains_by_walk(container, item, out);
 }
 
@@ -510,6 +535,8 @@ static Flow compare_sequences(Tracer& t, int operation, Value* left, Value* righ
 
 Flow Tracer::container_compare(int operation, Value* left, Value* right, Value** out, bool* handled) {
   bool equality = operation == Py_EQ || operation == Py_NE;
+  if (Flow flow = compare_containers(*this, operation, left, right, out, handled); *handled || flow != Flow::kGo)
+    return flow;
   Family a = family_of(left), b = family_of(right);
   *handled = true;
   if (equality && a != b && a != Family::kUnknown && b != Family::kUnknown) {
@@ -540,6 +567,8 @@ Flow Tracer::container_compare(int operation, Value* left, Value* right, Value**
 Flow Tracer::container_binary(int operation, Value* left, Value* right, Value** out, bool* handled) {
   bool in_place = operation >= NB_INPLACE_ADD;
   int plain = in_place ? operation - NB_INPLACE_ADD : operation;
+  if (Flow flow = combine_containers(*this, operation, left, right, out, handled); *handled || flow != Flow::kGo)
+    return flow;
   auto is_list = [](Value* v) { return v->kind == ValueKind::kList; };
   auto is_int = [](Value* v) {
     return v->kind == ValueKind::kInt || v->kind == ValueKind::kBool ||

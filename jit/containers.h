@@ -20,8 +20,17 @@ bool walks_over(Value* iterator, Value* container);
 // Arguments by keyword go to their places among `names`; an optional one that is not given is null. False: do not bind.
 bool place_keywords(std::vector<Value*>* arguments, PyObject* keywords, std::initializer_list<const char*> names);
 
+// Whether taking its items may run code of the program, which could look at who takes them.
+bool walk_runs_code(Tracer& t, Value* iterable);
+// The items of an iterable, each handed on before the next is taken.
+Flow hand_on(Tracer& t, Value* iterable, Tracer::Asks asks, const char* what, const std::function<Flow(Value*)>& take);
+
 Flow list_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out);
 Flow tuple_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, Value** out);
+bool holds_numbers(Tracer& t, Value* item);  // that are read from an object and decide an order
+void replace_items(Tracer& t, Value* list, std::vector<Value*> items);  // all at once
+Flow call_heap(Tracer& t, PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
+               bool* handled);  // of heapq
 Flow sort_list(Tracer& t, Value* self, Value* key, bool reverse);
 Value* constant_slice(Tracer& t, Value* slice);
 Flow set_slice(Tracer& t, Value* list, Value* slice, Value* value);
@@ -33,6 +42,10 @@ Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Va
 bool modelled_dict(Tracer& t, Value* dict, PyObject* key);  // dict_get may be asked
 Flow dict_update(Tracer& t, Value* dict, Value* other);     // from a dict, or from pairs
 Flow dict_equal(Tracer& t, Value* left, Value* right, bool* equal);
+Value* reversed_dict(Tracer& t, Value* walked);  // of a dict or a view; null: its keys are not known
+bool same_dict_key(PyObject* a, PyObject* b);
+// This value cannot be a key: a TypeError where Python says so, otherwise a break.
+Flow no_key(Tracer& t, Value* key, const char* context);
 Value* copy_of_dict(Tracer& t, Value* dict);  // null: its keys are not known
 bool is_view(const Value* value);             // keys(), values(), items()
 
@@ -47,5 +60,34 @@ bool is_set(Value* value);
 bool is_set_like(Value* value);  // or a view of keys or items
 Flow set_compare(Tracer& t, int operation, Value* left, Value* right, Value** out);
 Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out);
+
+// Objects of classes that derive from a builtin container: subclasses.cpp, deques.cpp.
+Value* content_of(Value* value);  // what a list, a dict or such an object holds; null: another value
+void add_content(Tracer& t, Value* object);
+Value* new_container(Tracer& t, PyTypeObject* type);  // of its __new__
+Flow make_container(Tracer& t, PyTypeObject* type, std::vector<Value*> arguments, PyObject* names, Value** out);
+PyTypeObject* methods_of(const Value* content);  // the builtin type whose methods change it
+bool is_deque(const Value* content);
+bool is_ordered_dict(const Value* content);
+bool know_maxlen(Tracer& t, Value* content);
+Value* default_factory(Tracer& t, Value* self);
+Value* merged_dict(Tracer& t, Value* other);  // what dict.update() reads of any kind of dict; null: by its keys()
+bool walks_plainly(Tracer& t, Value* self);   // its __iter__ is the builtin one
+Flow container_slot(Tracer& t, PyTypeObject* owner, const std::string& name, Value* self,
+                    std::vector<Value*>& arguments, PyObject* names, Value** out);
+Flow deque_slot(Tracer& t, const std::string& name, Value* self, std::vector<Value*>& arguments, PyObject* names,
+                Value** out);
+Flow call_subclass(Tracer& t, PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
+                   bool* handled);
+Flow compare_contents(Tracer& t, PyTypeObject* owner, int operation, Value* self, Value* other, Value** out);
+Flow compare_containers(Tracer& t, int operation, Value* left, Value* right, Value** out, bool* handled);
+Flow combine_containers(Tracer& t, int operation, Value* left, Value* right, Value** out, bool* handled);
+
+bool is_callable(Tracer& t, Value* value);
+bool is_cmp_key(const Value* value);  // an object that a key function of functools.cmp_to_key has made
+Flow order_by_comparing(Tracer& t, const std::vector<Value*>& keys, bool reverse, std::vector<size_t>* order);
+bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObject* name, Value** out, Flow* flow);
+Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                   bool* handled);
 
 }  // namespace kintsugi

@@ -1,6 +1,7 @@
 // What an attribute found in a class means when it is looked at through an instance or the class: functions, methods,
 // properties, slots, descriptors written in Python. And calls of what object and type themselves define.
-#include "jit/tracer_core.h"
+#include "jit/container_types.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 #include <structmember.h>
@@ -121,6 +122,10 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
   }
   if (kind == &PyMemberDescr_Type && self != nullptr) {
     if (as_class(self) != nullptr) return field_of_class(*this, attribute, self, name, out);
+    if (self->content != nullptr && PyDescr_TYPE(attribute) == default_dict_type()) {
+      *out = default_factory(*this, self);
+      return *out != nullptr ? Flow::kGo : stop(BreakReason::k_attribute, text);
+    }
     bool plain = self->kind == ValueKind::kObject &&
                  reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member->type == T_OBJECT_EX;
     if (!plain) return stop(BreakReason::k_attribute, text);
@@ -130,6 +135,11 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
   if (kind == &PyGetSetDescr_Type && self != nullptr) {
     if (attribute == _PyType_Lookup(&PyBaseObject_Type, interned.class_)) {
       *out = constant(reinterpret_cast<PyObject*>(type_of(self)));
+      return Flow::kGo;
+    }
+    if (self->content != nullptr && PyDescr_TYPE(attribute) == deque_type()) {  // maxlen
+      if (!know_maxlen(*this, self->content)) return stop(BreakReason::k_attribute, text);
+      *out = self->content->stop < 0 ? none() : int_constant(self->content->stop);
       return Flow::kGo;
     }
     return as_class(self) != nullptr ? field_of_class(*this, attribute, self, name, out)
@@ -156,6 +166,7 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
     return stop(BreakReason::k_attribute, text);
   Value* get = find_in_class(kind, interned.get);  // a descriptor written in Python
   if (get == nullptr || get->kind != ValueKind::kFunction) return stop(BreakReason::k_attribute, text);
+  if (Flow flow; bind_functools(*this, get, wrap_bound(attribute, text), self, name, out, &flow)) return flow;
   return call_getter(get, {wrap_bound(attribute, text), self == nullptr ? none() : self, owner}, name);
 }
 
@@ -203,6 +214,11 @@ static Flow call_new(Tracer& t, PyTypeObject* base, const std::vector<Value*>& a
   if (type == nullptr || !t.ensure_version(type) || !PyType_IsSubtype(type, base))
     return t.stop(BreakReason::k_call, "__new__");
   if (base == &PyBaseObject_Type) return t.new_object(type, /*bare=*/arguments.size() == 1, out);
+  if (is_container_type(base)) {
+    *out = container_base(type) == nullptr || type->tp_new == nullptr ? nullptr : new_container(t, type);
+    bool safe = *out != nullptr && container_base(type)->tp_new == base->tp_new;
+    return safe ? Flow::kGo : t.stop(BreakReason::k_call, base->tp_name);
+  }
   if (base != &PyTuple_Type || arguments.size() > 2 || names != nullptr || !is_heap_type(type) || !tuple_like(type))
     return t.stop(BreakReason::k_call, base->tp_name);
   std::vector<Value*> items;

@@ -66,7 +66,7 @@ static bool is_hashed_by_identity(PyObject* key) {
          !PyFrozenSet_CheckExact(key) && key != Py_None && key != Py_Ellipsis;
 }
 
-static bool same_key(PyObject* a, PyObject* b) {
+bool same_dict_key(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b)) return PyUnicode_Compare(a, b) == 0;
   if (is_hashed_by_identity(a) || is_hashed_by_identity(b)) return false;
@@ -87,11 +87,42 @@ void Tracer::keys_are_apart(PyObject* a, PyObject* b) {
   check.b = right->id;
 }
 
+// What says of itself that it has no hash; null: it may have one.
+static const char* unhashable(Tracer& t, Value* key) {
+  switch (key->kind) {
+    case ValueKind::kList: return "list";
+    case ValueKind::kDict: return "dict";
+    case ValueKind::kSlice: return "slice";
+    case ValueKind::kSet: return key->type == &PySet_Type ? "set" : nullptr;
+    case ValueKind::kObject: {
+      bool known = key->is_virtual() || !is_heap_type(key->type) || t.versions_.count(key->type) != 0;
+      if (!known || !t.ensure_version(key->type) || key->type->tp_hash != PyObject_HashNotImplemented) return nullptr;
+      return key->type->tp_name;
+    }
+    case ValueKind::kTuple: {
+      PyObject* atom;
+      for (size_t i = 0; i < key->items.size() && key->type == nullptr; ++i) {
+        Value* item = t.item_at(key, i);
+        if (const char* name = unhashable(t, item)) return name;
+        if (!item->is_number() && !t.fold(item, &atom)) return nullptr;
+      }
+      return nullptr;
+    }
+    default: return key->is_constant() && PySlice_Check(key->object) ? "slice" : nullptr;
+  }
+}
+
+Flow no_key(Tracer& t, Value* key, const char* context) {
+  const char* name = unhashable(t, key);
+  if (name == nullptr) return t.stop(BreakReason::k_container, context);
+  return raise_here(t, PyExc_TypeError, "unhashable type: '" + std::string(name).substr(0, 200) + "'");
+}
+
 static std::pair<PyObject*, Value*>* find_entry(Tracer& t, Value* dict, PyObject* key) {
   bool by_identity = t.key_values_.count(key) != 0;
   for (size_t i = dict->entries.size(); i-- > 0;) {  // the newest: a real dict keeps what was deleted, as null
     auto& entry = dict->entries[i];
-    if (same_key(entry.first, key)) return &entry;
+    if (same_dict_key(entry.first, key)) return &entry;
     if (by_identity) t.keys_are_apart(entry.first, key);
   }
   return nullptr;
@@ -111,7 +142,7 @@ static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
     if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyFloat_Type && type != &PyBool_Type &&
         each != Py_None && type != &PyBytes_Type && !has_identity_keys(type))
       return false;
-    if (!is_hashed_by_identity(each) && !is_hashed_by_identity(key) && same_key(each, key)) *value = item;
+    if (!is_hashed_by_identity(each) && !is_hashed_by_identity(key) && same_dict_key(each, key)) *value = item;
   }
   return true;
 }
@@ -139,7 +170,7 @@ static PyObject* key_as_stored(PyObject* dict, PyObject* key) {
   Py_ssize_t position = 0;
   if (!is_hashed_by_identity(key))
     while (PyDict_Next(dict, &position, &each, &item))
-      if (!is_hashed_by_identity(each) && same_key(each, key)) return each;
+      if (!is_hashed_by_identity(each) && same_dict_key(each, key)) return each;
   return key;
 }
 
@@ -188,6 +219,7 @@ Value* Tracer::dict_get(Value* dict, PyObject* key) {
       constant_id(key_as_stored(dict->object, key), is_hashed_by_identity(key) ? Hold::kWeak : Hold::kStrong);
   Guard& guard = this->guard(found != nullptr ? GuardKind::k_dict_value : GuardKind::k_dict_lacks, source(text));
   guard.a = dict->id;
+  guard.imm = dict->owner != nullptr ? kOfCheckedClass : 0;
   guard.constant = constant;
   Value* value = nullptr;
   if (found != nullptr) {
@@ -211,13 +243,30 @@ void Tracer::dict_put(Value* dict, PyObject* key, Value* value) {
     dict->entries.emplace_back(key, value);
 }
 
+static bool keys_in_order(Value* dict, std::vector<PyObject*>* keys) {
+  PyObject *key, *item;
+  Py_ssize_t position = 0;
+  if (dict->owner == nullptr || !is_ordered_dict(dict)) {
+    while (PyDict_Next(dict->object, &position, &key, &item)) keys->push_back(key);
+    return true;
+  }
+  Ref walk(PyODict_Type.tp_iter(dict->object));
+  while (walk)
+    if (Ref next{PyIter_Next(walk.get())}; next)
+      keys->push_back(next.get());  // the dict holds it
+    else
+      break;
+  bool good = walk && !PyErr_Occurred() && static_cast<Py_ssize_t>(keys->size()) == PyDict_GET_SIZE(dict->object);
+  PyErr_Clear();
+  return good;
+}
+
 // All keys known, in order. Of a real dict the values stay unread (null) until they are asked for.
 bool Tracer::dict_complete(Value* dict) {
   if (dict->complete || dict->is_virtual()) return true;
   if (PyDict_GET_SIZE(dict->object) > kLongestDict) return false;
   Ref keys(PyTuple_New(PyDict_GET_SIZE(dict->object)));
-  PyObject *key, *item;
-  Py_ssize_t position = 0, count = 0;
+  Py_ssize_t count = 0;
   std::vector<std::pair<PyObject*, Value*>> entries, fresh;
   std::vector<PyObject*> deleted;
   for (auto& entry : dict->entries) {
@@ -226,11 +275,13 @@ bool Tracer::dict_complete(Value* dict) {
     else
       deleted.push_back(entry.first);
   }
-  while (PyDict_Next(dict->object, &position, &key, &item)) {
+  std::vector<PyObject*> in_order;
+  if (!keys_in_order(dict, &in_order)) return false;
+  for (PyObject* key : in_order) {
     if (is_hashed_by_identity(key) || PyTuple_Check(key)) return false;
     PyTuple_SET_ITEM(keys.get(), count++, Py_NewRef(key));
-    if (std::any_of(deleted.begin(), deleted.end(), [&](PyObject* each) { return same_key(each, key); })) continue;
-    auto known = std::find_if(fresh.begin(), fresh.end(), [&](auto& entry) { return same_key(entry.first, key); });
+    if (std::any_of(deleted.begin(), deleted.end(), [&](PyObject* each) { return same_dict_key(each, key); })) continue;
+    auto known = std::find_if(fresh.begin(), fresh.end(), [&](auto& entry) { return same_dict_key(entry.first, key); });
     entries.emplace_back(key, known != fresh.end() ? known->second : nullptr);
     if (known != fresh.end()) fresh.erase(known);
   }
@@ -239,6 +290,7 @@ bool Tracer::dict_complete(Value* dict) {
   ConstantId constant = constant_id(keys.get(), Hold::kStrong);
   Guard& check = guard(GuardKind::k_dict_keys, dict->source);
   check.a = dict->id;
+  check.imm = dict->owner == nullptr ? 0 : is_ordered_dict(dict) ? kOfOrderedDict : kOfCheckedClass;
   check.constant = constant;
   dict->entries = std::move(entries);
   dict->complete = true;
@@ -248,9 +300,12 @@ bool Tracer::dict_complete(Value* dict) {
 int64_t Tracer::dict_length(Value* dict) {
   if (!dict->complete && dict->is_real() && !dict->mutated) {  // how many, not which
     int64_t size = PyDict_GET_SIZE(dict->object);
-    Guard& check = guard(GuardKind::k_dict_length, dict->source);
+    bool exact = dict->owner == nullptr;
+    ConstantId number = exact ? kNoConstant : number_constant({ConstantKind::kInt, size, 0, {}});
+    Guard& check = guard(exact ? GuardKind::k_dict_length : GuardKind::k_word_is, dict->source);
     check.a = dict->id;
-    check.imm = size;
+    check.imm = exact ? size : kDictUsedOffset;
+    check.constant = number;
     return size;
   }
   if (!dict_complete(dict)) return -1;
@@ -267,7 +322,7 @@ static bool readable(Tracer& t, Value* dict, Value* key, PyObject** out) {
 
 Flow Tracer::dict_item(Value* dict, Value* key, Value** out) {
   PyObject* object;
-  if (!readable(*this, dict, key, &object)) return stop(BreakReason::k_container, "dict key");
+  if (!readable(*this, dict, key, &object)) return no_key(*this, key, "dict key");
   *out = dict_get(dict, object);
   return *out != nullptr ? Flow::kGo : raise_with_repr(*this, PyExc_KeyError, key, "");
 }
@@ -276,7 +331,7 @@ Flow Tracer::dict_contains(Value* container, Value* item, bool* found) {
   PyObject* key;
   if (container->kind == ValueKind::kDict || container->iterator == IteratorKind::kDictKeys) {
     Value* dict = container->kind == ValueKind::kDict ? container : container->items[0];
-    if (!readable(*this, dict, item, &key)) return stop(BreakReason::k_container, "in");
+    if (!readable(*this, dict, item, &key)) return no_key(*this, item, "in");
     *found = dict_get(dict, key) != nullptr;
     return Flow::kGo;
   }
@@ -304,11 +359,13 @@ Flow Tracer::dict_contains(Value* container, Value* item, bool* found) {
 
 Flow Tracer::dict_set_item(Value* dict, Value* key, Value* value) {
   PyObject* object;
-  if (!readable(*this, dict, key, &object)) return stop(BreakReason::k_container, "dict key");
+  if (!readable(*this, dict, key, &object)) return no_key(*this, key, "dict key");
   if (dict->iterated > 0 && dict_get(dict, object) == nullptr)
     return stop(BreakReason::k_container, "a new key while the dict is iterated");
   changing(dict);
-  if (dict->is_real()) {
+  if (dict->is_real() && is_ordered_dict(dict)) {
+    run_method(&PyODict_Type, "__setitem__", {dict, key_value(object), value});
+  } else if (dict->is_real()) {
     ValueId held = object_of(value), key_id = object_of(key_value(object));
     ExitId exit = exit_here(ExitKind::kRaise);
     Step& step = record(StepKind::k_dict_set);
@@ -324,11 +381,13 @@ Flow Tracer::dict_set_item(Value* dict, Value* key, Value* value) {
 
 Flow Tracer::dict_delete_item(Value* dict, Value* key) {
   PyObject* object;
-  if (!readable(*this, dict, key, &object)) return stop(BreakReason::k_container, "dict key");
+  if (!readable(*this, dict, key, &object)) return no_key(*this, key, "dict key");
   if (dict_get(dict, object) == nullptr) return raise_with_repr(*this, PyExc_KeyError, key, "");
   if (dict->iterated > 0) return stop(BreakReason::k_container, "a key less while the dict is iterated");
   changing(dict);
-  if (dict->is_real()) {
+  if (dict->is_real() && is_ordered_dict(dict)) {
+    run_method(&PyODict_Type, "__delitem__", {dict, key_value(object)});
+  } else if (dict->is_real()) {
     ValueId key_id = object_of(key_value(object));
     ExitId exit = exit_here(ExitKind::kRaise);
     Step& step = record(StepKind::k_dict_delete);
@@ -359,7 +418,8 @@ Value* copy_of_dict(Tracer& t, Value* dict) {
 }
 
 Flow dict_update(Tracer& t, Value* dict, Value* other) {
-  if (other->kind == ValueKind::kDict) {
+  if (Value* merged = merged_dict(t, other)) {
+    other = merged;
     if (other == dict) return Flow::kGo;
     if (!t.dict_complete(other)) return t.stop(BreakReason::k_container, "update from a dict that is not modelled");
     for (size_t i = 0; i < other->entries.size(); ++i) {
@@ -371,20 +431,15 @@ Flow dict_update(Tracer& t, Value* dict, Value* other) {
     return Flow::kGo;
   }
   bool has_no_keys = other->kind == ValueKind::kList || other->kind == ValueKind::kTuple || is_view(other) ||
-                     other->kind == ValueKind::kIterator || other->is_constant();
-  std::vector<Value*> pairs;
-  if (!has_no_keys || walks_over(other, dict) || !t.drain(other, &pairs))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "update");
-  std::vector<std::pair<Value*, Value*>> entries;
-  for (Value* pair : pairs) {
+                     other->kind == ValueKind::kIterator || other->kind == ValueKind::kGenerator ||
+                     other->is_constant();
+  if (!has_no_keys || walks_over(other, dict)) return t.stop(BreakReason::k_container, "update");
+  return hand_on(t, other, Tracer::Asks::kNothing, "update", [&](Value* pair) {
     std::vector<Value*> parts;
     if (!t.drain(pair, &parts)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "update");
     if (parts.size() != 2) return t.stop(BreakReason::k_raises, "update from what is no pair");
-    entries.emplace_back(t.force(parts[0]), t.force(parts[1]));
-  }
-  for (auto& [key, value] : entries)
-    if (Flow flow = t.dict_set_item(dict, key, value); flow != Flow::kGo) return flow;
-  return Flow::kGo;
+    return t.dict_set_item(dict, t.force(parts[0]), t.force(parts[1]));
+  });
 }
 
 Flow dict_equal(Tracer& t, Value* left, Value* right, bool* equal) {
@@ -411,6 +466,15 @@ Flow dict_equal(Tracer& t, Value* left, Value* right, bool* equal) {
   return Flow::kGo;
 }
 
+Value* reversed_dict(Tracer& t, Value* walked) {
+  Value* dict = is_view(walked) ? walked->items[0] : walked;
+  if (!t.dict_complete(dict)) return nullptr;
+  ++dict->iterated;
+  Value* iterator = t.make_iterator(is_view(walked) ? walked->iterator : IteratorKind::kDictKeys, {dict});
+  iterator->step = -1;
+  return iterator;
+}
+
 bool is_view(const Value* value) {
   return value->kind == ValueKind::kIterator && !value->complete &&
          (value->iterator == IteratorKind::kDictKeys || value->iterator == IteratorKind::kDictValues ||
@@ -421,7 +485,7 @@ static Flow clear(Tracer& t, Value* self) {
   if (self->iterated > 0) return t.stop(BreakReason::k_container, "clear while the dict is iterated");
   if (!t.dict_complete(self)) return t.stop(BreakReason::k_container, "dict.clear");
   t.changing(self);
-  if (self->is_real()) t.run_method(&PyDict_Type, "clear", {self});
+  if (self->is_real()) t.run_method(methods_of(self), "clear", {self});
   self->entries.clear();
   return Flow::kGo;
 }
@@ -473,7 +537,11 @@ Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Va
     if (name == "popitem") return pop_item(t, self, out);
     return t.stop(BreakReason::k_container, "dict." + name);
   }
-  if (given > 2 || !readable(t, self, arguments[0], &key)) return t.stop(BreakReason::k_container, "dict." + name);
+  if (given > 2) return t.stop(BreakReason::k_container, "dict." + name);
+  if (!readable(t, self, arguments[0], &key)) {
+    bool hashes = name == "get" || name == "setdefault" || (name == "pop" && t.length(self) > 0);
+    return hashes ? no_key(t, arguments[0], "dict key") : t.stop(BreakReason::k_container, "dict." + name);
+  }
   Value* found = t.dict_get(self, key);
   Value* otherwise = given == 2 ? arguments[1] : t.none();
   if (name == "get") {

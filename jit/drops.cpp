@@ -3,6 +3,7 @@
 // a trace does not know, so those instructions are breaks. Asked before each instruction is followed.
 #include <algorithm>
 
+#include "jit/container_types.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -58,9 +59,16 @@ bool end_runs_code(PyObject* object, int depth) {
     return depth < kDepth && is_suspended(object) && any_runs_code(slots_of(frame), value_count(frame), depth + 1);
   }
   if (depth >= kDepth) return false;
-  if (type == &PyTuple_Type || type == &PyList_Type)
+  if (type == &PyTuple_Type)
     return any_runs_code(PySequence_Fast_ITEMS(object), PySequence_Fast_GET_SIZE(object), depth + 1);
-  if (type == &PyDict_Type) return dict_runs_code(object, depth + 1);
+  if (PyDict_Check(object) && dict_runs_code(object, depth + 1)) return true;
+  if (PyList_Check(object) && any_runs_code(PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object), depth + 1))
+    return true;
+  if (type == deque_type() || PyType_IsSubtype(type, deque_type())) {
+    for (Py_ssize_t i = 0; i < std::min(Py_SIZE(object), kMostItems); ++i)
+      if (Ref item(PySequence_GetItem(object, i)); item && end_runs_code(item.get(), depth + 1)) return true;
+    PyErr_Clear();
+  }
   if (type == &PyCell_Type) return PyCell_GET(object) != nullptr && end_runs_code(PyCell_GET(object), depth + 1);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return false;
   if (PyDictValues* values = inline_values_of(object)) {
@@ -91,7 +99,7 @@ bool value_runs_code(const Value* value, int depth = 0) {
     if (seen++ < kMostItems && value_runs_code(item, depth + 1)) return true;
   for (const auto& [key, item] : value->entries)
     if (seen++ < kMostItems && value_runs_code(item, depth + 1)) return true;
-  return false;
+  return value->content != nullptr && value_runs_code(value->content, depth);
 }
 
 PyObject* key_object(const Value* key) {
@@ -119,6 +127,7 @@ const Value* what_it_is(const Value* value) { return value->forwarded != nullptr
 
 bool item_runs_code(const Value* container, const Value* key) {
   container = what_it_is(container);
+  if (container->content != nullptr) container = container->content;
   PyObject *object = real_object(container), *at = key_object(key);
   bool ends = false;
   if (at == nullptr) return false;
@@ -132,7 +141,7 @@ bool item_runs_code(const Value* container, const Value* key) {
     if (const Value* item = container->items[static_cast<size_t>(index)]) return value_runs_code(item);
   }
   if (object == nullptr) return false;
-  if (PyDict_CheckExact(object)) {
+  if (PyDict_Check(object)) {
     PyObject *each, *value;  // equal texts and ints only: no user code
     if (has_only_str_keys(object)) {
       value = PyUnicode_CheckExact(at) ? PyDict_GetItemWithError(object, at) : nullptr;
@@ -143,7 +152,9 @@ bool item_runs_code(const Value* container, const Value* key) {
       if (is_same_key(each, at)) return runs_code(value);
     return false;
   }
-  if (!PyList_CheckExact(object) || !PyLong_CheckExact(at)) return false;
+  if (!PyLong_CheckExact(at)) return false;
+  if (PyType_IsSubtype(Py_TYPE(object), deque_type())) return runs_code(object);
+  if (!PyList_Check(object)) return false;
   if (index < 0) index += PyList_GET_SIZE(object);
   return index >= 0 && index < PyList_GET_SIZE(object) && runs_code(PyList_GET_ITEM(object, index));
 }
@@ -196,6 +207,21 @@ bool Tracer::outlives_its_call() {
   auto holds = [&](const Value* local) { return holds_frame(local, now.number); };
   return std::any_of(now.locals.begin(), now.locals.end(), holds) &&
          std::any_of(now.locals.begin(), now.locals.end(), [](const Value* local) { return value_runs_code(local); });
+}
+
+bool Tracer::finalizes(const Value* value) const {
+  if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
+  PyTypeObject* type = Py_TYPE(value->object);
+  return type->tp_finalize != nullptr || type->tp_del != nullptr;
+}
+
+bool Tracer::ends_here(Value* dropped) {
+  if (!finalizes(dropped)) return false;
+  for (const TraceFrame& frame : frames_)
+    for (const auto* values : {&frame.locals, &frame.stack})
+      for (const Value* value : *values)
+        if (value != nullptr && value->object == dropped->object) return false;
+  return true;
 }
 
 bool Tracer::drops_a_finaliser(const Instruction& in) {

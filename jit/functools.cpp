@@ -2,6 +2,7 @@
 // modules.cpp has not of operator's functions. call_functools is asked by calls.cpp.
 #include <string>
 
+#include "jit/containers.h"
 #include "jit/given.h"
 #include "jit/names.h"
 #include "jit/tracer_core.h"
@@ -35,6 +36,7 @@ constexpr Row kRows[] = {
 struct Table {
   std::unordered_map<PyObject*, const Row*> operators;
   PyObject *partial = nullptr, *update_wrapper = nullptr, *absolute = nullptr;
+  PyObject* cmp_to_key = nullptr;
   PyObject *item_getter = nullptr, *attribute_getter = nullptr, *method_caller = nullptr;
   int fn_offset = 0, args_offset = 0, keywords_offset = 0;
   Table() {
@@ -51,6 +53,7 @@ struct Table {
     Ref functools(PyImport_ImportModule("functools"));
     partial = get(functools, "partial");
     update_wrapper = get(functools, "update_wrapper");
+    cmp_to_key = get(functools, "cmp_to_key");
     auto offset = [&](const char* name) {
       Ref member(partial ? PyObject_GetAttrString(partial, name) : nullptr);
       if (!member || Py_TYPE(member.get()) != &PyMemberDescr_Type) return 0;
@@ -100,6 +103,13 @@ Flow apply(Tracer& t, const Row& row, Values& a, Value** out) {
 
 // ---- partial, itemgetter, attrgetter, methodcaller -----------------------------------------------------------------
 
+}  // namespace
+
+bool is_cmp_key(const Value* value) {
+  return value->kind == ValueKind::kPartial && value->is_virtual() && value->items.size() == 3 &&
+         value->items[0]->object == table().cmp_to_key;
+}
+
 bool is_callable(Tracer& t, Value* value) {
   switch (value->kind) {
     case ValueKind::kFunction:
@@ -110,6 +120,8 @@ bool is_callable(Tracer& t, Value* value) {
     default: return false;
   }
 }
+
+namespace {
 
 // A virtual one. items: its class, then what the class was called with; entries: by keyword.
 Flow make_virtual(Tracer& t, PyObject* type, Given& given, Value** out) {
@@ -283,6 +295,15 @@ bool Tracer::call_made_of_others(Value* callable, const Values& arguments, PyObj
   if (callable->kind == ValueKind::kObject) return call_real(*this, callable, given, flow);
   if (callable->kind != ValueKind::kPartial) return false;
   PyObject* type = callable->items[0]->object;
+  if (type == table().cmp_to_key) {  // items: the function, its comparison, and of a key the object
+    if (callable->items.size() != 2 || !given.all_named_used() || given.positional != 1)
+      return *flow = stop(BreakReason::k_call, "a key of cmp_to_key"), true;
+    Value* key = make_iterator(IteratorKind::kUnknown, {callable->items[0], callable->items[1], given.values[0]});
+    key->kind = ValueKind::kPartial;
+    frame().stack.push_back(key);
+    *flow = Flow::kGo;
+    return true;
+  }
   Values parts(callable->items.begin() + 1, callable->items.end());
   if (type == table().partial)
     *flow = call_partial(*this, parts[0], {parts.begin() + 1, parts.end()}, callable->entries, given);
@@ -296,6 +317,15 @@ bool Tracer::call_functools(PyObject* callable, Values& arguments, PyObject* nam
   if (callable == table().partial || table().is_getter(callable)) {
     Given given(arguments, names);
     *flow = make_virtual(*this, callable, given, out);
+    return true;
+  }
+  if (callable == table().cmp_to_key) {
+    Given given(arguments, names);
+    Value* compare = given.parameter(0, "mycmp");
+    if (compare == nullptr || given.values.size() != 1) return *flow = stop(BreakReason::k_raises, "cmp_to_key"), true;
+    *out = make_iterator(IteratorKind::kUnknown, {constant(callable), force(compare)});
+    (*out)->kind = ValueKind::kPartial;
+    *flow = Flow::kGo;
     return true;
   }
   if (callable == table().absolute) {
@@ -356,6 +386,10 @@ void Tracer::partial_recipe(Value* value, Recipe* recipe) {
     }
     return add_recipe(std::move(dict));
   };
+  if (value->stop != 0 || is_cmp_key(value)) {  // one with attributes of its own, or made by a call of a call
+    input_.memory->not_followed[{value->made_in, value->made_at}] = {BreakReason::k_builtin, "functools"};
+    throw Restart{};
+  }
   if (value->items[0]->object == table().partial) {
     recipe->kind = RecipeKind::kPartial;
     recipe->parts = {recipe_of(value->items[1]), recipe_of(tuple_of({value->items.begin() + 2, value->items.end()})),

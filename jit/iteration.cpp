@@ -2,6 +2,7 @@
 // itertools.cpp. Real ones are not followed, except a range's, which is advanced as a step.
 #include <algorithm>
 
+#include "jit/container_types.h"
 #include "jit/containers.h"
 #include "jit/names.h"
 #include "runtime/frame.h"
@@ -92,6 +93,7 @@ Value* Tracer::iterate(Value* value) {
     value = tuple_of(std::move(parts));
   }
   if (value->kind == ValueKind::kObject) {
+    if (value->content != nullptr && walks_plainly(*this, value)) return iterate(value->content);
     if (!is_instance(value)) return nullptr;
     if (Value* method = python_method(value, interned.iter)) {
       Value* iterator = nullptr;
@@ -108,6 +110,7 @@ Value* Tracer::iterate(Value* value) {
     return make_iterator(IteratorKind::kSet, {value});
   }
   if (sequence_length(value) < 0) return nullptr;
+  if (is_deque(value)) ++value->iterated;
   return make_iterator(IteratorKind::kSequence, {value});
 }
 
@@ -311,6 +314,13 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       if (left < 0) return Next::kUnknown;
       if (left == 0) {  // an exhausted iterator stays so, whatever is appended
         Value* sequence = iterator->items[0];
+        if (is_deque(sequence)) {
+          --sequence->iterated;
+          iterator->items[0] = new_container(*this, deque_type())->content;
+          ++iterator->items[0]->iterated;
+          iterator->index = 0;
+          return Next::kEnd;
+        }
         iterator->items[0] = sequence->kind == ValueKind::kList ? list_of({})
                              : sequence->is_constant() ? constant_owned(PySequence_GetSlice(sequence->object, 0, 0))
                                                        : tuple_of({});
@@ -331,7 +341,8 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       int64_t size = sequence_length(iterator->items[0]);
       if (size < 0) return Next::kUnknown;
       if (iterator->index < 0 || iterator->index >= size) {  // the list may have become shorter
-        iterator->index = -1;
+        if (iterator->index == -1 && is_deque(iterator->items[0])) --iterator->items[0]->iterated;
+        iterator->index = is_deque(iterator->items[0]) ? -2 : -1;
         return Next::kEnd;
       }
       *out = sequence_item(iterator->items[0], iterator->index--);
@@ -394,7 +405,8 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
         iterator->index = 0;
         return Next::kEnd;
       }
-      PyObject* key = dict->entries[iterator->index++].first;
+      size_t place = static_cast<size_t>(iterator->index++);
+      PyObject* key = dict->entries[iterator->step < 0 ? dict->entries.size() - 1 - place : place].first;
       if (iterator->iterator == IteratorKind::kDictKeys) {
         *out = key_value(key);
         return Next::kItem;
@@ -454,6 +466,51 @@ Flow Tracer::contains_by_walk(Value* container, Value* item, Value** out) {
     return Flow::kGo;
   }
   return stop_iteration("in");
+}
+
+bool walk_runs_code(Tracer& t, Value* iterable) {
+  iterable = t.force(iterable);
+  if (iterable->kind == ValueKind::kObject)
+    return !t.is_pure_object(iterable) && (iterable->content == nullptr || !walks_plainly(t, iterable));
+  if (iterable->kind == ValueKind::kGenerator) return true;
+  if (iterable->kind != ValueKind::kIterator || is_view(iterable)) return false;
+  switch (iterable->iterator) {
+    case IteratorKind::kSequence:
+    case IteratorKind::kReversed:
+    case IteratorKind::kRange:
+    case IteratorKind::kDictKeys:
+    case IteratorKind::kDictValues:
+    case IteratorKind::kDictItems:
+    case IteratorKind::kSet: return !iterable->items.empty() && t.python_method(iterable->items[0], interned.getitem);
+    case IteratorKind::kEnumerate:
+    case IteratorKind::kZip:
+      for (Value* part : iterable->items)
+        if (walk_runs_code(t, part)) return true;
+      return false;
+    default: return !t.is_real_walk(iterable);
+  }
+}
+
+Flow hand_on(Tracer& t, Value* iterable, Tracer::Asks asks, const char* what, const std::function<Flow(Value*)>& take) {
+  iterable = t.force(iterable);
+  auto unknown = [&] { return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, what); };
+  if (!walk_runs_code(t, iterable)) {
+    std::vector<Value*> items;
+    if (!t.drain(iterable, &items, asks)) return unknown();
+    for (Value* item : items)
+      if (Flow flow = take(item); flow != Flow::kGo) return flow;
+    return Flow::kGo;
+  }
+  Value* iterator = t.iterate(iterable);
+  if (iterator == nullptr || (asks == Tracer::Asks::kHint && !t.ask_length(iterable, /*hint=*/true))) return unknown();
+  for (int64_t i = 0; i <= kLongestDrain; ++i) {
+    Value* item = nullptr;
+    Tracer::Next result = t.next(iterator, &item);
+    if (result == Tracer::Next::kEnd) return Flow::kGo;
+    if (result == Tracer::Next::kUnknown) return unknown();
+    if (Flow flow = take(item); flow != Flow::kGo) return flow;
+  }
+  return unknown();
 }
 
 bool Tracer::drain(Value* iterable, std::vector<Value*>* items, Asks asks) {

@@ -3,6 +3,7 @@
 // each. call_iterators is asked by builtins.cpp.
 #include <algorithm>
 
+#include "jit/containers.h"
 #include "jit/given.h"
 #include "jit/names.h"
 #include "jit/tracer_core.h"
@@ -115,6 +116,14 @@ Flow do_reversed(Tracer& t, Given& given, Value** out) {
     (*out)->stop = forward->index - forward->step;
     return Flow::kGo;
   }
+  if (sequence->kind == ValueKind::kDict || is_view(sequence)) {
+    *out = reversed_dict(t, sequence);
+    return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_builtin, "reversed");
+  }
+  if (sequence->content != nullptr && t.python_method(sequence, interned.reversed) == nullptr) {
+    Flow flow = t.container_special(sequence, interned.reversed, {}, out);
+    return flow != Flow::kGo || *out != nullptr ? flow : t.stop(BreakReason::k_builtin, "reversed");
+  }
   if (Value* method = t.python_method(sequence, interned.reversed))
     return t.inline_call(method, {sequence}, nullptr, ReturnRule::kPush);
   if (sequence->kind == ValueKind::kObject) {
@@ -192,15 +201,28 @@ Flow do_sorted(Tracer& t, Given& given, Value** out) {
   // Python's own sort, of positions by key: its order also where keys have none (NaN).
   Ref keys(PyList_New(0)), order(PyList_New(0));
   if (!keys || !order) return t.stop(BreakReason::k_builtin, "sorted");
-  for (size_t i = 0; i < items.size(); ++i) {
-    Value* by = t.force(items[i]);
-    if (key != nullptr && !is_none(t.force(key))) {
+  Values all;
+  PyObject* object;
+  bool folds = true;
+  for (Value* item : items) {
+    Value* by = t.force(item);
+    if (key != nullptr && !is_none(t.force(key)))
       if (Flow flow = t.call_now(key, {by}, &by); flow != Flow::kGo) return flow;
-    }
-    PyObject* object;
+    if (by->is_number() && items.size() > 1) by = t.specialise(by);
+    all.push_back(t.force(by));
+    folds = folds && t.fold(all.back(), &object);
+  }
+  if (!folds && items.size() > 1) {
+    std::vector<size_t> places;
+    Values in_order;
+    if (Flow flow = order_by_comparing(t, all, reverse, &places); flow != Flow::kGo) return flow;
+    for (size_t place : places) in_order.push_back(items[place]);
+    *out = t.list_of(std::move(in_order));
+    return Flow::kGo;
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
     if (items.size() < 2) break;  // nothing is compared
-    if (by->is_number()) by = t.specialise(by);
-    if (!t.fold(by, &object)) return t.stop(BreakReason::k_builtin, "sorted by keys that are known only at run time");
+    t.fold(all[i], &object);
     Ref position(PyLong_FromSize_t(i));
     if (!position || PyList_Append(keys.get(), object) < 0 || PyList_Append(order.get(), position.get()) < 0)
       return t.stop(BreakReason::k_builtin, "sorted");
@@ -353,6 +375,8 @@ bool Tracer::ask_length(Value* iterable, bool hint) {
   Value* size = nullptr;
   if (methods != nullptr && methods->sq_length != nullptr) {
     Value* method = python_method(iterable, interned.len);
+    if (method == nullptr && iterable->content != nullptr)
+      return container_special(iterable, interned.len, {}, &size) == Flow::kGo;
     return method != nullptr && call_now(method, {iterable}, &size) == Flow::kGo && is_length_answer(size);
   }
   if (!hint || _PyType_Lookup(iterable->type, interned.length_hint) == nullptr) return true;

@@ -29,6 +29,8 @@ void splice(Value* list, int64_t start, int64_t count, const Items& fresh) {
   list->origins.insert(list->origins.begin() + start, fresh.size(), -1);
 }
 
+}  // namespace
+
 // All items at once.
 void replace_items(Tracer& t, Value* list, Items fresh) {
   t.changing(list);
@@ -40,6 +42,8 @@ void replace_items(Tracer& t, Value* list, Items fresh) {
   list->items = std::move(fresh);
 }
 
+namespace {
+
 Flow append(Tracer& t, Value* self, Items& a, Value**) {
   t.changing(self);
   if (self->is_real()) list_step(t, self, StepKind::k_list_append, t.object_of(a[0]), 0);
@@ -49,15 +53,11 @@ Flow append(Tracer& t, Value* self, Items& a, Value**) {
 }
 
 Flow extend(Tracer& t, Value* self, Items& a, Value** out) {
-  Items more;
   if (walks_over(a[0], self)) return t.stop(BreakReason::k_container, "extend by an iterator over the list itself");
-  if (!t.drain(a[0], &more, Tracer::Asks::kHint))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "extend");
-  for (Value* item : more) {
+  return hand_on(t, a[0], Tracer::Asks::kHint, "extend", [&](Value* item) {
     Items one{item};
-    append(t, self, one, out);
-  }
-  return Flow::kGo;
+    return append(t, self, one, out);
+  });
 }
 
 Flow pop(Tracer& t, Value* self, Items& a, Value** out) {
@@ -211,8 +211,8 @@ Flow Tracer::sort_items(std::vector<Value*>* items, Value* key, bool reverse) {
     order.assign(keys.size(), 0);  // one key is compared with nothing
   else if (objects.size() == keys.size())
     flow = order_by_objects(*this, objects, reverse, &order);
-  else  // each order would be a variant of its own
-    flow = stop(BreakReason::k_container, "sorting by keys that are known only at run time");
+  else
+    flow = order_by_comparing(*this, keys, reverse, &order);
   if (flow != Flow::kGo) return flow;
   Items sorted;
   for (size_t i : order) sorted.push_back((*items)[i]);

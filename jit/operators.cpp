@@ -27,6 +27,9 @@ Flow Tracer::call_special(Value* self, PyObject* name, std::vector<Value*> argum
   switch (find_special(self, name, &function)) {
     case Special::kNone: return Flow::kGo;
     case Special::kPython: break;
+    case Special::kBuiltin:
+      if (self->content != nullptr) return container_special(self, name, std::move(arguments), out);
+      [[fallthrough]];
     default: return stop(BreakReason::k_method, text_of(name));
   }
   arguments.insert(arguments.begin(), self);
@@ -101,10 +104,10 @@ static bool answers_itself(PyCodeObject* code) {
 }
 
 // Whether the class takes part in operators by methods in Python alone.
-static bool is_of_python(Tracer& t, Value* value, PyObject* name, PyObject* reflected) {
+static bool is_of_python(Tracer& t, Value* value, std::initializer_list<PyObject*> names) {
   PyTypeObject* type = t.python_class(value);
   if (type == nullptr) return false;
-  for (PyObject* each : {name, reflected}) {
+  for (PyObject* each : names) {
     PyObject* attribute = _PyType_Lookup(type, each);
     if (attribute != nullptr && Py_TYPE(attribute) == &PyWrapperDescr_Type) return false;
   }
@@ -115,7 +118,9 @@ Flow Tracer::object_binary(int operation, Value* left, Value* right, bool frames
   bool in_place = operation >= NB_INPLACE_ADD;
   int plain = in_place ? operation - NB_INPLACE_ADD : operation;
   PyObject *name = interned.binary[plain], *reflected = interned.reflected[plain];
-  bool from_left = is_of_python(*this, left, name, reflected), from_right = is_of_python(*this, right, name, reflected);
+  bool alike = type_of(left) == type_of(right);  // then nothing is reflected
+  bool from_left = alike ? is_of_python(*this, left, {name}) : is_of_python(*this, left, {name, reflected});
+  bool from_right = alike ? from_left : is_of_python(*this, right, {name, reflected});
   if ((!from_left && !is_foreign(*this, left)) || (!from_right && !is_foreign(*this, right)) ||
       (!from_left && !from_right))
     return stop(BreakReason::k_instruction, "an operator of these objects");

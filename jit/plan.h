@@ -87,7 +87,7 @@ enum class RecipeKind : uint8_t {
   kMap,               // parts: function, iterators
   kReversed,          // parts: sequence, index
   kDictView,          // parts: dict; value: 0 keys(), 1 values(), 2 items()
-  kDictIterator,      // parts: dict, items taken; value: as kDictView
+  kDictIterator,      // parts: dict, items taken; value: as kDictView, 3 a set's, plus kReversedWalk
   kPartial,           // parts: function, args tuple, kwargs dict
   kException,   // parts: class, args, cause|null, context|null, traceback|null, then attribute name, value, ...; value:
                 // 1 suppresses its context
@@ -99,6 +99,9 @@ enum class RecipeKind : uint8_t {
   kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
   kSetLike,     // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
+  kContainer,   // an object of a class that derives from dict, list or deque, made by the builtin's __new__. parts:
+               // class, greatest length (deque) or None, `value` parts of content (items, or key, value, ...), then
+               // attribute name, value, ...
 };
 struct Recipe {
   RecipeKind kind = RecipeKind::kNull;
@@ -107,6 +110,8 @@ struct Recipe {
   std::vector<RecipeId> parts;
   bool operator==(const Recipe&) const = default;
 };
+
+inline constexpr int kReversedWalk = 4;
 
 // Of a generator's recipe, in place of the next instruction.
 inline constexpr int kGeneratorFilledLater = -1;  // its frame is in the exit, and is taken when it is resumed

@@ -52,9 +52,9 @@ constexpr const char* kRecipeNames[] = {
     "function",  "bound_method", "instance",  "range",    "range_iterator", "sequence_iterator",
     "enumerate", "zip",          "map",       "reversed", "dict_view",      "dict_iterator",
     "partial",   "exception",    "traceback", "handled",  "generator",      "call_object",
-    "handed",    "with_state",   "set_like"};
+    "handed",    "with_state",   "set_like",  "container"};
 constexpr const char* kAccessNames[] = {"contiguous", "uniform", "strided"};
-static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kSetLike) + 1);
+static_assert(std::size(kRecipeNames) == static_cast<size_t>(RecipeKind::kContainer) + 1);
 
 template <typename T>
 concept Enum = std::is_enum_v<T>;

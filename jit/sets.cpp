@@ -148,10 +148,18 @@ void own_mirror(Tracer& t, Value* set) {
   set->mirror = mirror.get();
 }
 
+// A set is looked for as a frozenset.
+Flow no_key_to_find(Tracer& t, Value* item, const char* context) {
+  PyTypeObject* type = type_of(item);
+  bool is_set = type == nullptr || PyType_IsSubtype(type, &PySet_Type);
+  return is_set ? t.stop(BreakReason::k_container, context) : no_key(t, item, context);
+}
+
 Flow change(Tracer& t, Value* set, Value* item, bool add, bool must_have) {
   PyObject* key;
   bool by_identity, found = false;
-  if (!set_key(t, item, &key, &by_identity)) return t.stop(BreakReason::k_container, "an element of a set");
+  if (!set_key(t, item, &key, &by_identity))
+    return add ? no_key(t, item, "an element of a set") : no_key_to_find(t, item, "an element of a set");
   bool whole = set->mirror != nullptr;
   if (whole || must_have || set->iterated > 0)
     if (Flow flow = has(t, set, key, by_identity, &found); flow != Flow::kGo) return flow;
@@ -251,12 +259,17 @@ Flow by_mirror(Tracer& t, Value* self, const Changing& method, Arguments& a, Val
   bool unordered = self->unordered;
   // update of a real set adds one after the other: what else it holds does not matter.
   if (std::string(method.name) == "update" && self->kind == ValueKind::kSet && self->mirror == nullptr) {
-    Arguments all;
+    auto add = [&](Value* item) { return change(t, self, item, true, false); };
     for (Value* each : a)
-      if (!t.drain(each, &all)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "update of a set");
-    for (Value* item : all)
-      if (Flow flow = change(t, self, item, true, false); flow != Flow::kGo) return flow;
+      if (Flow flow = hand_on(t, each, Tracer::Asks::kNothing, "update of a set", add); flow != Flow::kGo) return flow;
     return Flow::kGo;
+  }
+  for (Value* each : a) {
+    if (!method.changes || !walk_runs_code(t, each)) continue;
+    if (std::string(method.name) != "update" || a.size() > 1)
+      return t.stop(BreakReason::k_container, "a set changed by what may read it");
+    return hand_on(t, each, Tracer::Asks::kNothing, "update of a set",
+                   [&](Value* item) { return change(t, self, item, true, false); });
   }
   if (!known(t, self)) return t.stop(BreakReason::k_container, "a set that is not modelled");
   std::vector<Ref> operands;
@@ -358,7 +371,7 @@ bool set_elements(Tracer& t, Value* set, std::vector<Value*>* elements) {
 Flow set_contains(Tracer& t, Value* set, Value* item, bool* found) {
   PyObject* key;
   bool by_identity;
-  if (!set_key(t, item, &key, &by_identity)) return t.stop(BreakReason::k_container, "in a set");
+  if (!set_key(t, item, &key, &by_identity)) return no_key_to_find(t, item, "in a set");
   return has(t, set, key, by_identity, found);
 }
 

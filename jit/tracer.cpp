@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -81,6 +81,7 @@ RecipeId Tracer::add_recipe(Recipe recipe) {
 RecipeId Tracer::recipe_of(Value* now) {
   if (now == nullptr) now = null_;
   if (now->forwarded != nullptr) now = now->forwarded;
+  if (now->owner != nullptr) now = now->owner;
   auto found = recipes_.find(now);
   if (found != recipes_.end()) return found->second;
   RecipeId id = recipes_[now] = add_recipe({});  // known before its parts are: it may be one of them
@@ -229,6 +230,10 @@ RecipeId Tracer::recipe_of(Value* now) {
           recipe = exception_recipe(value, id);
           break;
         }
+        if (value->content != nullptr) {
+          container_recipe(value, &recipe);
+          break;
+        }
         recipe.kind = RecipeKind::kInstance;
         constant_part(reinterpret_cast<PyObject*>(value->type));
         for (auto& [key, item] : value->entries) {
@@ -258,6 +263,7 @@ RecipeId Tracer::recipe_of(Value* now) {
         break;
       case ValueKind::kGenerator: generator_recipe(value, &recipe); break;
       case ValueKind::kIterator:
+        if (deque_walk_recipe(value, &recipe)) break;
         switch (value->iterator) {
           case IteratorKind::kSequence:
             recipe.kind = RecipeKind::kSequenceIterator;
@@ -294,6 +300,7 @@ RecipeId Tracer::recipe_of(Value* now) {
           case IteratorKind::kDictItems:
             recipe.kind = value->complete ? RecipeKind::kDictIterator : RecipeKind::kDictView;
             recipe.value = static_cast<int>(value->iterator) - static_cast<int>(IteratorKind::kDictKeys);
+            if (value->complete && value->step < 0) recipe.value += kReversedWalk;
             part(value->items[0]);
             if (value->complete) part(int_constant(value->index));
             break;
@@ -339,6 +346,7 @@ void Tracer::build_parts(Value* value) {
   auto build = [&](Value* part) {
     if (part == nullptr) return;
     if (part->forwarded != nullptr) part = part->forwarded;
+    if (part->owner != nullptr) part = part->owner;
     bool virtual_part = part->is_virtual() && part->kind != ValueKind::kLazy && part->kind != ValueKind::kNull;
     if (virtual_part || (part->is_constant() && is_made_anew(part))) object_of(part);
   };
@@ -347,10 +355,13 @@ void Tracer::build_parts(Value* value) {
     Py_hash_t hash;
     for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) build(key_value(key));
   }
-  for (Value* part : value->items) build(part);
-  for (auto& [key, part] : value->entries) {
-    if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);
-    build(part);
+  for (const Value* holder : {static_cast<const Value*>(value), static_cast<const Value*>(value->content)}) {
+    if (holder == nullptr) continue;
+    for (Value* part : holder->items) build(part);
+    for (auto& [key, part] : holder->entries) {
+      if (auto known = key_values_.find(key); known != key_values_.end()) build(known->second);
+      build(part);
+    }
   }
   for (Value* part : value->stack) build(part);
   for (Value* part : {value->closure, value->defaults, value->keyword_defaults, value->wrapped, value->function,
@@ -361,6 +372,7 @@ void Tracer::build_parts(Value* value) {
 
 ValueId Tracer::object_of(Value* value) {
   if (value->forwarded != nullptr) value = value->forwarded;
+  if (value->owner != nullptr) value = value->owner;
   if (value->kind == ValueKind::kLazy) return slot_id(value);
   if (value->is_real()) return value->id;
   if (value->is_number()) {
@@ -373,7 +385,8 @@ ValueId Tracer::object_of(Value* value) {
     box.on_fail = exit;
     return box.dst = value->boxed = new_value();
   }
-  if (before_.count(value) != 0) break_from_the_start(BreakReason::k_instruction, "an object that was changed before");
+  if (before_.count(value) != 0 || before_.count(value->content) != 0)
+    break_from_the_start(BreakReason::k_instruction, "an object that was changed before");
   if (value->kind == ValueKind::kGenerator && ends_with_effects(*value))  // nobody would see when it is dropped
     restart_without(value->maker);
   build_parts(value);
@@ -387,6 +400,7 @@ ValueId Tracer::object_of(Value* value) {
   step.on_fail = exit;
   step.dst = new_value();
   if (!value->is_constant() || is_made_anew(value)) value->id = step.dst;
+  if (value->content != nullptr) value->content->id = step.dst;
   return step.dst;
 }
 

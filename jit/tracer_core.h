@@ -333,6 +333,9 @@ class Tracer {
   Flow call_container(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
   Flow container_binary(int operation, Value* left, Value* right, Value** out, bool* handled);
   Flow container_compare(int operation, Value* left, Value* right, Value** out, bool* handled);
+  Flow container_special(Value* self, PyObject* name, std::vector<Value*> arguments, Value** out);
+  void container_recipe(Value* value, Recipe* recipe);
+  bool deque_walk_recipe(Value* iterator, Recipe* recipe);
   Flow same_object(Value* left, Value* right, bool* answer);
   Flow same_item(Value* left, Value* right, bool* same);  // as containers compare: identity first, then ==
   Flow sort_items(std::vector<Value*>* items, Value* key, bool reverse);

@@ -44,7 +44,7 @@ bool is_length_answer(const Value* value) {
 bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
   if (word != nullptr) *word = value;
   *known = true;
-  if (python_class(value) != nullptr && value->kind != ValueKind::kTuple) {
+  if (value->content != nullptr || (python_class(value) != nullptr && value->kind != ValueKind::kTuple)) {
     for (PyObject* name : {interned.bool_, interned.len}) {
       Value* result = nullptr;
       if (call_special(value, name, {}, &result) != Flow::kGo) return false;
@@ -95,6 +95,7 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
     case ValueKind::kGenerator:
     case ValueKind::kSlice: *answer = true; return true;
     case ValueKind::kObject: {
+      if (value->type == &PyBaseObject_Type) return *answer = true;
       if (value->exception != nullptr && !value->is_real() && _PyType_Lookup(value->type, interned.bool_) == nullptr &&
           _PyType_Lookup(value->type, interned.len) == nullptr)
         return *answer = true;
@@ -636,7 +637,7 @@ Flow Tracer::step(const Instruction& in) {
       }
       for (size_t i = 0; i < keys.size(); ++i) {
         PyObject* key;
-        if (!key_of(force(keys[i]), &key)) return stop(BreakReason::k_container, "a dict key that is not an atom");
+        if (!key_of(force(keys[i]), &key)) return no_key(*this, force(keys[i]), "a dict key that is not an atom");
         dict_put(dict, key, values[i]);
       }
       return push(dict);
@@ -662,13 +663,15 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_DICT_UPDATE: {
       Value* other = force(pop(now));
       std::vector<Value*> arguments{other};
-      if (other->kind != ValueKind::kDict) return stop(BreakReason::k_container, "merging a dict that is not modelled");
+      if (merged_dict(*this, other) == nullptr)
+        return stop(BreakReason::k_container, "merging a dict that is not modelled");
       return container_method(stack[stack.size() - argument], interned.update, arguments, nullptr, &out);
     }
     case Opcode::k_DICT_MERGE: {
       Value* other = force(pop(now));
       Value* dict = force(stack[stack.size() - argument]);
-      if (other->kind != ValueKind::kDict || !dict_complete(other) || dict->is_real() || dict->kind != ValueKind::kDict)
+      other = merged_dict(*this, other);
+      if (other == nullptr || !dict_complete(other) || dict->is_real() || dict->kind != ValueKind::kDict)
         return stop(BreakReason::k_container, "merging a dict that is not modelled");
       for (size_t i = 0; i < other->entries.size(); ++i) {
         PyObject* key = other->entries[i].first;

@@ -120,7 +120,9 @@ struct Value {
   std::vector<Value*> items;  // null: real, not yet looked at. Of a real list that is not complete: what was appended
   std::vector<int32_t> origins;  // real lists: entry-time index of each item, -1 if stored since
   std::vector<std::pair<PyObject*, Value*>>
-      entries;  // kDict: key (atom) -> value; kObject: attribute -> value. null: absent
+      entries;               // kDict: key (atom) -> value; kObject: attribute -> value. null: absent
+  Value* content = nullptr;  // kObject of a class that derives from a builtin container: what it holds; subclasses.cpp
+  Value* owner = nullptr;    // of such a content: the object
   // kSet
   PyObject* mirror = nullptr;  // a real set of its keys, which other values may share: null: not known
   bool unordered = false;      // an element's hash is its address

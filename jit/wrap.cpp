@@ -2,7 +2,7 @@
 // when something is looked at, never before: an unread local, item or attribute costs nothing.
 #include <cstring>
 
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -358,6 +358,7 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   } else {
     check_type();
   }
+  if (!is_tuple && (version != 0 || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))) add_content(*this, value);
   return value;
 }
 
@@ -367,6 +368,7 @@ static const char* const kOwnDict = "an object and its own dict";
 
 static void keep_apart(Tracer& t, Value* object, Value* dict) {
   PyTypeObject* type = object->type;
+  if (dict->owner == object) return;
   int64_t offset = has_managed_dict(object->object) ? kManagedDictOffset : type->tp_dictoffset;
   if (offset == 0 || object->source < 0 || dict->source < 0) return;
   PyObject* own = instance_dict_of(object->object);
@@ -400,6 +402,11 @@ void Tracer::guard_distinct() {
     for (Value* other : real_mutables_) {
       if (changed->kind == ValueKind::kDict && other->kind == ValueKind::kObject) keep_apart(*this, other, changed);
       if (changed->kind == ValueKind::kObject && other->kind == ValueKind::kDict) keep_apart(*this, changed, other);
+      bool of_classes = changed->owner != nullptr || other->owner != nullptr;
+      if (of_classes && changed->kind == other->kind &&
+          type_of(changed->owner != nullptr ? changed->owner : changed) !=
+              type_of(other->owner != nullptr ? other->owner : other))
+        continue;
       if (other == changed || other->kind != changed->kind || (other->mutated && other < changed)) continue;
       if (other->kind == ValueKind::kObject && other->type != changed->type) continue;
       Guard& check = guard(GuardKind::k_distinct, changed->source);

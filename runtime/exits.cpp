@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "jit/container_types.h"
 #include "runtime/hook.h"
 
 namespace kintsugi {
@@ -122,6 +123,8 @@ class Builder {
   PyObject* make_partial(const Recipe& recipe);
   PyObject* make_traceback(const Recipe& recipe);
   PyObject* make_dict_walk(const Recipe& recipe);
+  PyObject* make_container(const Recipe& recipe);
+  bool fill_container(const Recipe& recipe, PyObject* container);
 
   PyObject* later(RecipeId id, PyObject* empty) {
     if (empty != nullptr) waiting_.push_back(id);
@@ -166,6 +169,7 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       Ref nothing(type == nullptr ? nullptr : PyTuple_New(0));
       return nothing ? later(id, PyBaseObject_Type.tp_new(type, nothing.get(), nullptr)) : nullptr;
     }
+    case RecipeKind::kContainer: return later(id, make_container(recipe));
     case RecipeKind::kException: {
       auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
       PyObject* arguments = type == nullptr ? nullptr : part(recipe, 1);
@@ -331,12 +335,56 @@ PyObject* Builder::make_partial(const Recipe& recipe) {
   return arguments ? PyObject_Call(type.get(), arguments.get(), keywords) : nullptr;
 }
 
+// An empty one, by the __new__ of the builtin that its class derives from.
+PyObject* Builder::make_container(const Recipe& recipe) {
+  auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
+  PyObject* most = type == nullptr ? nullptr : part(recipe, 1);
+  PyTypeObject* base = most == nullptr ? nullptr : container_base(type);
+  Ref nothing(base == nullptr ? nullptr : PyTuple_New(0));
+  if (!nothing && !PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a container's class has changed");
+  Ref made(nothing ? base->tp_new(type, nothing.get(), nullptr) : nullptr);
+  if (!made || most == Py_None) return made.release();
+  Ref arguments(PyTuple_Pack(2, nothing.get(), most));
+  return arguments && base->tp_init(made.get(), arguments.get(), nullptr) == 0 ? made.release() : nullptr;
+}
+
+bool Builder::fill_container(const Recipe& recipe, PyObject* container) {
+  const auto& parts = recipe.parts;
+  size_t last = 2 + static_cast<size_t>(recipe.value);
+  PyTypeObject* base = container_base(Py_TYPE(container));
+  bool is_dict = PyType_IsSubtype(base, &PyDict_Type);
+  for (size_t i = 2; i + 1 < parts.size() || i < last; i += i < last && !is_dict ? 1 : 2) {
+    bool paired = i >= last || is_dict;
+    PyObject *first = part(recipe, i), *second = first && paired ? part(recipe, i + 1) : nullptr;
+    if (first == nullptr || (paired && second == nullptr)) return false;
+    int failed = 0;
+    if (i >= last)
+      failed = PyObject_GenericSetAttr(container, first, second);
+    else if (base == &PyODict_Type)
+      failed = PyODict_SetItem(container, first, second);
+    else if (is_dict)
+      failed = PyDict_SetItem(container, first, second);
+    else if (base == &PyList_Type)
+      failed = PyList_Append(container, first);
+    else
+      failed =
+          !Ref(PyObject_CallFunctionObjArgs(PyDict_GetItemString(base->tp_dict, "append"), container, first, nullptr));
+    if (failed != 0) return false;
+  }
+  return true;
+}
+
 // keys(), values() or items() of a dict, or an iterator over it that has given some items already.
 PyObject* Builder::make_dict_walk(const Recipe& recipe) {
   static constexpr const char* kMethods[] = {"keys", "values", "items", "__iter__"};
   PyObject* dict = part(recipe, 0);
   if (dict == nullptr || !fill_waiting()) return nullptr;
-  Ref view(PyObject_CallMethod(dict, kMethods[recipe.value], nullptr));
+  bool reversed = recipe.value >= kReversedWalk;
+  PyTypeObject* base = container_base(Py_TYPE(dict));  // a class may have its own method of that name
+  Ref name(PyUnicode_InternFromString(kMethods[recipe.value - (reversed ? kReversedWalk : 0)]));
+  PyObject* method = name ? _PyType_Lookup(base != nullptr ? base : Py_TYPE(dict), name.get()) : nullptr;
+  Ref view(method ? PyObject_CallOneArg(method, dict) : nullptr);
+  if (view && reversed) view = Ref(PyObject_CallMethod(view.get(), "__reversed__", nullptr));
   if (!view || recipe.kind == RecipeKind::kDictView) return view.release();
   PyObject* taken = part(recipe, 1);
   Py_ssize_t count = taken == nullptr ? -1 : PyLong_AsSsize_t(taken);
@@ -372,6 +420,7 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       return wrapped != nullptr && PyObject_SetAttrString(container, "__wrapped__", wrapped) == 0;
     }
     case RecipeKind::kGenerator: return fill_generator(recipe, container);
+    case RecipeKind::kContainer: return fill_container(recipe, container);
     case RecipeKind::kCell: {
       PyObject* content = parts.empty() ? nullptr : get(parts[0]);
       if (content == nullptr && PyErr_Occurred()) return false;
