@@ -209,21 +209,6 @@ bool Tracer::outlives_its_call() {
          std::any_of(now.locals.begin(), now.locals.end(), [](const Value* local) { return value_runs_code(local); });
 }
 
-bool Tracer::finalizes(const Value* value) const {
-  if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
-  PyTypeObject* type = Py_TYPE(value->object);
-  return type->tp_finalize != nullptr || type->tp_del != nullptr;
-}
-
-bool Tracer::ends_here(Value* dropped) {
-  if (!finalizes(dropped)) return false;
-  for (const TraceFrame& frame : frames_)
-    for (const auto* values : {&frame.locals, &frame.stack})
-      for (const Value* value : *values)
-        if (value != nullptr && value->object == dropped->object) return false;
-  return true;
-}
-
 bool Tracer::drops_a_finaliser(const Instruction& in) {
   TraceFrame& now = frame();
   auto top = [&](size_t below) -> Value* {
