@@ -193,7 +193,11 @@ Flow Tracer::send_on(Value* sent, int32_t exhausted) {
   Value* item = nullptr;
   switch (next(receiver, &item)) {
     case Next::kItem: frame().stack.push_back(item); return Flow::kGo;
-    case Next::kEnd: frame().stack.back() = none(); return jump_to(exhausted, false);
+    case Next::kEnd:
+      if (receiver->kind != ValueKind::kObject) item = none();
+      if (item == nullptr) return stop(BreakReason::k_generator, "what an iterator ends with");
+      frame().stack.back() = item;
+      return jump_to(exhausted, false);
     case Next::kUnknown: break;
   }
   return pass_on("an iterator that is not modelled");

@@ -187,7 +187,12 @@ Tracer::Next Tracer::call_for_item(Value* callable, std::vector<Value*> argument
   bool stops =
       flow == Flow::kRaise && PyType_IsSubtype(raising_->type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
   if (!stops) return Next::kUnknown;
-  raising_ = nullptr;
+  // What a delegating generator goes on with; null: not known.
+  Value* exception = std::exchange(raising_, nullptr);
+  bool plain = exception->is_virtual() && exception->type == reinterpret_cast<PyTypeObject*>(PyExc_StopIteration) &&
+               !exception->items.empty() && exception->items[0] != nullptr;
+  int64_t given = plain ? length(exception->items[0]) : -1;
+  *out = given < 0 ? nullptr : given == 0 ? none() : item_at(exception->items[0], 0);
   return Next::kEnd;
 }
 

@@ -183,3 +183,29 @@ def test_a_sort_that_looks_at_its_list():
         return seen
     fast = kt.compile(f)
     assert [fast(x3()) for _ in range(3)] == [f(x3())] * 3
+
+
+class Countdown:
+    def __init__(self, left):
+        self.left = left
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.left <= 0:
+            raise StopIteration(*[self.left, "more"][:1 - self.left])
+        self.left -= 1
+        return self.left
+
+
+def test_yield_from_goes_on_with_what_an_iterator_ends_with():
+    def through(*parts):
+        for part in parts:
+            yield "end", (yield from part)
+
+    def f(x):
+        return list(through(Countdown(2), iter([1]), Countdown(-1), Countdown(1))), x + 1
+    fast = kt.compile(f)
+    for _ in range(3):
+        assert fast(x3())[0] == f(x3())[0]
