@@ -174,7 +174,8 @@ Flow do_float(Tracer& t, Arguments_& a, Value** out) {
     *out = t.as_float(a[0]);
     return Flow::kGo;
   }
-  if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_item, "float()");
+  if (a.size() == 1 && a[0]->kind == ValueKind::kTensor)
+    return t.item_of(a[0], 1, out) ? Flow::kGo : t.stop(BreakReason::k_item, "float()");
   if (a.size() == 1 && t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Float(object));
     return *out != nullptr ? Flow::kGo : t.raise_pending("float");
@@ -189,7 +190,8 @@ Flow do_int(Tracer& t, Arguments_& a, Value** out) {
     *out = a[0];
     return Flow::kGo;
   }
-  if (a.size() == 1 && a[0]->kind == ValueKind::kTensor) return t.stop(BreakReason::k_item, "int()");
+  if (a.size() == 1 && a[0]->kind == ValueKind::kTensor)
+    return t.item_of(a[0], 0, out) ? Flow::kGo : t.stop(BreakReason::k_item, "int()");
   if (a.size() == 1 && t.fold(a[0], &object)) {
     *out = t.constant_owned(PyNumber_Long(object));
     return *out != nullptr ? Flow::kGo : t.raise_pending("int");

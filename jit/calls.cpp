@@ -99,11 +99,19 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   PyObject* name = function->code->co_qualname;
   std::string text = PyUnicode_AsUTF8(name) != nullptr ? PyUnicode_AsUTF8(name) : "?";
   PyErr_Clear();
+  if (function->is_real() && function->object != nullptr) {
+    Mark mark = mark_of(function->object);
+    if (mark.kind == MarkKind::kForbidden) return fail(Failure::kForbidden, forbidden_text(function->object));
+    if (mark.kind == MarkKind::kBreak) return stop(mark.reason, mark.context);
+  }
   if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
   if (bytecode_of(function->code).left_alone) return stop(BreakReason::k_not_inlined, text);
   if (!is_ordinary(function->code) && !is_generator(function->code)) return stop(BreakReason::k_generator, text);
-  if (input_.memory->not_inlined.count({caller.bytecode->code, caller.at}) != 0)
+  if (auto known = input_.memory->not_inlined.find({caller.bytecode->code, caller.at});
+      known != input_.memory->not_inlined.end()) {
+    leaf_strict_ = known->second;
     return stop(BreakReason::k_not_inlined, text);
+  }
   if (!has_room_for(function->code)) return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
   if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call, text + ": arguments do not bind");
@@ -218,6 +226,7 @@ Flow Tracer::call_last(Value* callable, std::vector<Value*> arguments, PyObject*
 
 Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* names) {
   callable = force(callable);
+  if (Flow flow; call_marked(callable, arguments, names, &flow)) return flow;
   switch (callable->kind) {
     case ValueKind::kFunction: {
       if (Flow flow; wrap_function(callable, arguments, names, &flow)) return flow;
@@ -245,16 +254,17 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
     case ValueKind::kObject: {
       if (Flow flow; call_made_of_others(callable, arguments, names, &flow)) return flow;
       if (callable->source >= 0)
-        if (std::string context; const BreakReason* reason = marked(callable->object, &context))
-          return stop(*reason, context);
-      if (callable->source >= 0)
-        if (PyFunctionObject* target = compiled_target(callable->object)) {  // a wrapper met in a trace is its function
+        if (bool hard = false; PyFunctionObject* target = compiled_target(
+                                   callable->object, &hard)) {  // a wrapper met in a trace is its function
           ConstantId wrapper = constant_id(callable->object, Hold::kWeak);
           Guard& same = guard(GuardKind::k_same, callable->source);
           same.a = callable->id;
           same.constant = wrapper;
-          return call(wrap_bound(reinterpret_cast<PyObject*>(target), source_text(callable)), std::move(arguments),
-                      names);
+          size_t depth = frames_.size();
+          Flow flow =
+              call(wrap_bound(reinterpret_cast<PyObject*>(target), source_text(callable)), std::move(arguments), names);
+          if (frames_.size() > depth) frame().hard = hard;
+          return flow;
         }
       Value* method = nullptr;
       if (find_special(callable, interned.call, &method) != Special::kPython)
@@ -264,15 +274,6 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
     }
     case ValueKind::kConstant: {
       PyObject* object = callable->object;
-      if (std::string text; const BreakReason* reason = marked(object, &text)) {
-        for (Value* argument : arguments) {
-          argument = force(argument);
-          if (!argument->is_constant() || !PyUnicode_CheckExact(argument->object)) continue;
-          const char* given = PyUnicode_AsUTF8(argument->object);  // null: a lone surrogate
-          if (given != nullptr) text = given;
-        }
-        return stop(*reason, text);
-      }
       if (const FunctionRow* row = find_row(object)) {
         called_ = object;
         Value* out = nullptr;

@@ -34,7 +34,9 @@ bool is_fusable_reduction(const Node& node) {
     default: return false;
   }
 }
-bool changes_memory(StepKind kind) { return kind == StepKind::k_write || kind == StepKind::k_run_call; }
+bool changes_memory(StepKind kind) {
+  return kind == StepKind::k_write || kind == StepKind::k_run_call || kind == StepKind::k_opaque_call;
+}
 
 Step make_step(StepKind kind) {
   Step step;
@@ -586,6 +588,7 @@ class Fuser {
       case StepKind::k_cell_set:
       case StepKind::k_push_handled:
       case StepKind::k_set_handled:
+      case StepKind::k_opaque_call:
       case StepKind::k_run_call: return true;
       default: return false;
     }
@@ -659,6 +662,8 @@ class Fuser {
         plan_.exits[step.on_fail].owned = owned;
       }
       if (makes_object(step.kind) && step.dst != kNoValue) owned.push_back(step.dst);
+      if (step.kind == StepKind::k_opaque_call)
+        for (int64_t i = 0; i < step.imm; ++i) owned.push_back(step.dst + static_cast<ValueId>(i));
       if (step.kind == StepKind::k_hold) owned.push_back(step.a);
     }
     if (plan_.final_exit == kNoExit) return;

@@ -149,6 +149,10 @@ void Verifier::step(const Step& step) {
     case StepKind::k_type_check:
     case StepKind::k_pure_call:
     case StepKind::k_run_call: constant(step.constant); break;
+    case StepKind::k_opaque_call:
+      constant(step.constant);
+      for (int64_t i = 1; i < step.imm; ++i) define(step.dst + static_cast<ValueId>(i));
+      break;
     case StepKind::k_size:
       if (step.imm < 0 || step.imm >= kMaxRank) fail("no size " + std::to_string(step.imm));
       break;

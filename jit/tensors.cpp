@@ -95,7 +95,7 @@ Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments
                         Value** out) {
   std::vector<ValueId> objects;
   for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
-  ConstantId called = constant_id(callable, Hold::kStrong);
+  ConstantId called = constant_id(callable, is_atom(callable) ? Hold::kStrong : Hold::kWeak);
   ConstantId keywords = names == nullptr ? kNoConstant : constant_id(names, Hold::kStrong);
   ExitId exit = exit_here(ExitKind::kRaise);
   Step& step = record(StepKind::k_run_call);
@@ -115,8 +115,8 @@ Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments
 static bool is_division(Op op) { return op == Op::k_floor_divide || op == Op::k_remainder; }
 
 // A call's meaning becomes nodes and steps. `arguments` are what was parsed, in order (keywords last, as `names` says).
-Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments,
-                            PyObject* names, bool has_words, Value** out) {
+Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments,
+                               PyObject* names, bool has_words, Value** out) {
   bool dynamic = any_dynamic(arguments);
   auto operand_value = [&](const CallOperand& operand) -> Value* {
     if (operand.argument >= 0) return force(arguments[operand.argument]);
@@ -319,11 +319,36 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
       return Flow::kGo;
     }
     case CallKind::kScalarRead:
+      if (Value* read = arguments.size() == 1 ? force(arguments[0]) : nullptr;
+          read != nullptr && item_of(read, -1, out))
+        return Flow::kGo;
       return stop(BreakReason::k_item, call.arguments.row != nullptr ? call.arguments.row->name : "");
     case CallKind::kOther:
       return stop(BreakReason::k_method, call.arguments.row != nullptr ? call.arguments.row->name : "");
   }
   return stop(BreakReason::k_tensor_call);
+}
+
+// The one element of a tensor, as a word. as: 0 int, 1 float, 2 bool, -1 by dtype. False: it breaks.
+bool Tracer::item_of(Value* tensor, int as, Value** out) {
+  if (!input_.policy.capture_scalars || tensor->kind != ValueKind::kTensor || tensor->dynamic ||
+      tensor->layout->count != 1)
+    return false;
+  if (as < 0) {
+    DTypeKind kind = info(tensor->layout->dtype).kind;
+    as = kind == DTypeKind::kFloatingKind ? 1 : kind == DTypeKind::kIntegerKind ? 0 : 2;
+  }
+  ExitId exit = exit_here(ExitKind::kStep);
+  Step& read = record(StepKind::k_item);
+  Value* word = make(as == 1 ? ValueKind::kFloat : as == 0 ? ValueKind::kInt : ValueKind::kBool);
+  word->int_hint = as == 2 ? 1 : 2;  // a guess: whatever depends on it is checked at run time
+  word->float_hint = 1.5;
+  read.a = tensor->id;
+  read.imm = as;
+  read.on_fail = exit;
+  read.dst = word->id = new_value();
+  *out = word;
+  return true;
 }
 
 // kt.tensor of nested lists of numbers: shape by nesting, dtype by kind.
@@ -363,6 +388,9 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   PyObject* callable = called_;
   std::string name = row->name;
+  form_ = {CallForm::kFunction, 0, callable};
+  if (callable != nullptr && Py_TYPE(callable) == &PyMethodDescr_Type)
+    form_ = {CallForm::kMethod, 0, reinterpret_cast<PyDescrObject*>(callable)->d_name};
   if (name == "tensor" && arguments.size() == 1 && keywords == 0) {
     Shape shape;
     int kind = 0;
@@ -373,7 +401,10 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
                                                : kind == 1 ? DType::k_int64
                                                            : DType::k_bool,
                                                shape));
-    return tensor_run(callable, arguments, names, layout, out);
+    size_t before = trace_.records.size();
+    Flow flow = tensor_run(callable, arguments, names, layout, out);
+    if (flow == Flow::kGo) note_call(before, arguments, names, *out);
+    return flow;
   }
   bool has_words = false;
   std::vector<PyObject*> objects;
@@ -419,6 +450,7 @@ static PyObject* tensor_slot(PyObject* name) {  // a slot wrapper of Tensor, "__
 }
 
 Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out) {
+  form_ = {CallForm::kBinary, operation, nullptr};
   bool has_words = false;
   PyObject* a = stand_in(left, &has_words);
   PyObject* b = stand_in(right, &has_words);
@@ -431,6 +463,7 @@ Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out
 }
 
 Flow Tracer::tensor_compare(int operation, Value* left, Value* right, Value** out) {
+  form_ = {CallForm::kCompare, operation, nullptr};
   bool has_words = false;
   PyObject* a = stand_in(left, &has_words);
   PyObject* b = stand_in(right, &has_words);
@@ -441,6 +474,7 @@ Flow Tracer::tensor_compare(int operation, Value* left, Value* right, Value** ou
 }
 
 Flow Tracer::tensor_unary(Unary operation, Value* operand, Value** out) {
+  form_ = {CallForm::kUnary, static_cast<int>(operation), nullptr};
   bool has_words = false;
   PyObject* a = stand_in(operand, &has_words);
   ParsedCall call;
@@ -449,6 +483,7 @@ Flow Tracer::tensor_unary(Unary operation, Value* operand, Value** out) {
 }
 
 Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
+  form_ = {CallForm::kGetItem, 0, nullptr};
   bool has_words = false;
   PyObject* a = stand_in(tensor, &has_words);
   PyObject* b = stand_in(key, &has_words);
@@ -465,6 +500,7 @@ Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
 }
 
 Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
+  form_ = {CallForm::kSetItem, 0, nullptr};
   bool has_words = false;
   PyObject* a = stand_in(tensor, &has_words);
   PyObject* b = stand_in(key, &has_words);
@@ -490,6 +526,7 @@ Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
     return Flow::kGo;
   }
   std::string text = row->name;
+  form_ = {CallForm::kAttribute, 0, name};
   if (tensor->dynamic && text == "shape") {
     std::vector<Value*> sizes;
     for (int d = 0; d < tensor->layout->rank; ++d) sizes.push_back(size_of(tensor, d));

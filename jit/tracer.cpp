@@ -29,7 +29,8 @@ std::string place_of(const TraceFrame& frame) {
 
 }  // namespace
 
-Tracer::Tracer(const TraceInput& input, TraceResult* result) : input_(input), result_(result) {
+Tracer::Tracer(const TraceInput& input, TraceResult* result)
+    : input_(input), result_(result), strict_(input.policy.strict) {
   null_ = make(ValueKind::kNull);
 }
 
@@ -52,6 +53,8 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_range_next:
     case StepKind::k_list_next:
     case StepKind::k_count_next:
+    case StepKind::k_opaque_call:
+    case StepKind::k_set_strict:
     case StepKind::k_push_handled:
     case StepKind::k_set_handled: return true;
     default: return false;
@@ -60,6 +63,9 @@ static bool is_effect(StepKind kind) {
 
 Step& Tracer::record(StepKind kind) {
   if (is_effect(kind)) {
+    if (input_.policy.pure && kind != StepKind::k_write && kind != StepKind::k_run_call &&
+        kind != StepKind::k_opaque_call)
+      throw Impure{};
     if (call_now_depth_ > 0) restart_without_this_call();
     changed_ = true;
     acted_ =
@@ -515,7 +521,7 @@ Flow Tracer::stop(BreakReason reason, std::string context) {
 }
 
 void Tracer::restart_without(PyObject* code, int32_t offset) {
-  input_.memory->not_inlined.emplace(code, offset);
+  input_.memory->not_inlined.emplace(std::pair<void*, int>{code, offset}, strict_);
   throw Restart{};
 }
 
@@ -548,6 +554,15 @@ void Tracer::restart_without_this_call() {
   size_t caller = call_now_depth_ > 0 ? call_now_frames_ - 1 : frames_.size() - 2;
   TraceFrame& frame = frames_[caller];
   restart_without(reinterpret_cast<PyObject*>(frame.bytecode->code), frame.at);
+}
+
+std::vector<std::string> Tracer::user_stack() const {
+  std::vector<std::string> stack;
+  for (const TraceFrame& each : frames_)
+    if (!is_internal(each.bytecode->code)) stack.push_back(place_of(each));
+  for (const TraceFrame& each : frames_)
+    if (stack.empty()) stack.push_back(place_of(each));
+  return stack;
 }
 
 void Tracer::finish(ExitId exit) {
@@ -584,6 +599,11 @@ Flow Tracer::run_loop(size_t floor) {
       finish(exit_here(ExitKind::kNext));
       return Flow::kEnd;
     }
+    if (!input_.memory->cuts.empty() && call_now_depth_ == 0 && !calls_.empty() &&
+        input_.memory->cuts.count({now.bytecode->code, now.at}) != 0) {
+      finish(exit_here(ExitKind::kNext));
+      return Flow::kEnd;
+    }
     if (call_now_depth_ == 0) {
       changed_ = false;
       before_.clear();
@@ -595,10 +615,14 @@ Flow Tracer::run_loop(size_t floor) {
     if (flow == Flow::kBreak) {
       if (frames_.size() > 1 && is_generator(frame().bytecode->code) && frame().generator == nullptr)
         restart_without_this_call();  // what comes before RETURN_GENERATOR cannot be continued
-      if (call_now_depth_ > 0) {      // a builtin's callback cannot be continued: the builtin's call is the break
+      if (is_left_to_the_frame(reason_) && !input_.policy.fullgraph && !strict_) return leave_skipped();
+      if (call_now_depth_ > 0) {  // a builtin's callback cannot be continued: the builtin's call is the break
         TraceFrame& caller = frames_[call_now_frames_ - 1];
         restart_without(reinterpret_cast<PyObject*>(caller.bytecode->code), caller.at);
       }
+      for (size_t i = 1; i < frames_.size() && !input_.policy.fullgraph; ++i)
+        if (frames_[i].hard)
+          restart_without(reinterpret_cast<PyObject*>(frames_[i - 1].bytecode->code), frames_[i - 1].at);
       TraceFrame& broken = frame();
       if (changed_) break_from_the_start(reason_, context_);
       broken.stack = broken.before;
@@ -609,7 +633,8 @@ Flow Tracer::run_loop(size_t floor) {
       BreakRecord record;
       record.reason = static_cast<int32_t>(reason_);
       record.context = context_;
-      for (const TraceFrame& each : frames_) record.stack.push_back(place_of(each));
+      record.stack = user_stack();
+      result_->strict_break = leaf_strict_ >= 0 ? leaf_strict_ != 0 : strict_;
       plan().breaks.push_back(std::move(record));
       plan().exits[exit].break_index = static_cast<int32_t>(plan().breaks.size() - 1);
       finish(exit);
@@ -658,6 +683,7 @@ Status Tracer::run() {
   trace_.entry_exit = 0;
 
   run_loop(0);
+  if (result_->failure == Failure::kPending) return Status::success();
   PyErr_Clear();
   guard_distinct();
   return Status::success();
@@ -671,7 +697,17 @@ Status trace(const TraceInput& input, TraceResult* result) {
     try {
       Tracer tracer(input, result);
       if (Status status = tracer.run(); !status.ok) return status;
+      if (result->failure != Failure::kNone || result->skips_frame) {
+        result->plan = std::move(tracer.trace_.plan);
+        return Status::success();
+      }
       result->trace_us = microseconds_since(start);
+      const Exit& last = tracer.plan().exits[static_cast<size_t>(tracer.plan().final_exit)];
+      bool refused = last.break_index >= 0 && (policy.fullgraph || result->strict_break);
+      if (!tracer.calls_.empty() && !refused && !tracer.hand_to_backend()) {
+        result->failure = Failure::kPending;
+        return Status::success();
+      }
       start = Clock::now();
       result->tensor_ops = static_cast<int>(tracer.trace_.nodes.size()) + tracer.tensor_calls_;
       if (policy.describe)
@@ -684,6 +720,13 @@ Status trace(const TraceInput& input, TraceResult* result) {
         result->bindings.push_back(result->layouts.back().get());
         result->holds.push_back(Hold::kLayout);
       }
+      return Status::success();
+    } catch (const Impure&) {
+      PyErr_Clear();
+      *result = TraceResult{};
+      result->failure = Failure::kUncaptured;
+      result->plan.breaks.emplace_back();
+      result->plan.breaks[0].context = "HOP: Unsafe side effect: a branch changes something outside of it";
       return Status::success();
     } catch (const Restart&) {
       PyErr_Clear();

@@ -19,26 +19,42 @@ namespace kintsugi {
 // What governs a trace; filled by runtime/control.cpp and the stress switches.
 struct TracePolicy {
   bool fullgraph = false;
+  bool strict = false;       // error_on_graph_break, as it is when the trace begins
   int dynamic = -1;          // -1: static first, then general; 0 never; 1 from the start
   bool inline_calls = true;  // false under break_everywhere
   bool break_everywhere = false;
   bool fuse = true;
-  bool describe = false;      // somebody reads Plan::graph
-  bool exact_locals = false;  // exits show dead locals too
-  bool watched = false;       // who holds the frame sees its locals after the return
-  int unroll_limit = 8;       // iterations of a loop in one trace; longer loops become entries at their header
+  bool capture_scalars = false;  // item() stays in the graph
+  bool pure = false;             // a branch of cond: changes outside are errors
+  bool describe = false;         // somebody reads Plan::graph
+  bool exact_locals = false;     // exits show dead locals too
+  bool watched = false;          // who holds the frame sees its locals after the return
+  int unroll_limit = 8;          // iterations of a loop in one trace; longer loops become entries at their header
   int instruction_limit = 20000;
 };
 
 // What an entry learnt from misses and abandoned traces; keys are Plan::sources texts and call sites.
 struct EntryMemory {
-  std::set<std::string> dynamic;                // sources whose value differed: numbers and sizes become inputs
-  std::set<std::pair<void*, int>> not_inlined;  // (code object, offset) of calls that could not be continued inside
+  std::set<std::string> dynamic;  // sources whose value differed: numbers and sizes become inputs
+  // (code object, offset) of calls that could not be continued inside; the value: error_on_graph_break where they
+  // broke.
+  std::map<std::pair<void*, int>, bool> not_inlined;
+  std::set<std::pair<void*, int>> cuts;  // where a trace ends, so that a backend's graph can stand in one place
   // Instructions that had changed something when they turned out a break: they are one from the start.
   std::map<std::pair<void*, int>, std::pair<BreakReason, std::string>> not_followed;
 };
 
 enum class Hold : uint8_t { kNone, kStrong, kWeak, kLayout };  // how a segment holds a binding
+
+// An error that the trace itself raises, whatever the policy says of breaks.
+enum class Failure : uint8_t {
+  kNone,
+  kForbidden,   // AssertionError
+  kRuntime,     // TorchRuntimeError
+  kUncaptured,  // UncapturedHigherOrderOpError
+  kUser,        // UserError
+  kPending,     // the exception that is set
+};
 
 struct TraceInput {
   PyFunctionObject* function;
@@ -48,6 +64,7 @@ struct TraceInput {
   PyObject* const* slots;  // localsplus then stack
   TracePolicy policy;
   EntryMemory* memory;
+  PyObject* backend = nullptr;  // borrowed; null: the default one
 };
 
 struct ReleaseLayout {
@@ -60,19 +77,59 @@ struct TraceResult {
   std::vector<void*> bindings;
   std::vector<Hold> holds;  // by ConstantId: how a segment is to hold the binding
   std::vector<GuardCache> caches;
-  int tensor_ops = 0;            // tensor operations recorded
-  bool reads_compiling = false;  // the trace read is_compiling(): never skip it as plain
+  int tensor_ops = 0;                // tensor operations recorded
+  int calls = 0;                     // tensor calls as the program wrote them
+  bool reads_compiling = false;      // the trace read is_compiling(): never skip it as plain
+  bool strict_break = false;         // the last exit's break happened under error_on_graph_break(True)
+  bool skips_frame = false;          // skip_frame(): no plan; plan.breaks[0] says where
+  Failure failure = Failure::kNone;  // no plan; plan.breaks[0] says where, and its context what
   double trace_us = 0, fuse_us = 0;
   // All bindings, and whatever else the trace looked at, for as long as this exists.
   std::vector<Ref> kept;
   std::vector<KeptLayout> layouts;
 };
 
+std::string slot_text(PyCodeObject* code, int slot);  // as EntryMemory::dynamic names it
+
 // The function that a wrapper made by kt.compile stands for; null for anything else. runtime/call.cpp answers.
-PyFunctionObject* compiled_target(Borrowed callable);
-// Why a call of graph_break, opaque or a disabled function is a break; null for anything else. runtime/control.cpp
-// answers. *context: the disabled function and the reason given for it.
-const BreakReason* marked(Borrowed callable, std::string* context);
+PyFunctionObject* compiled_target(Borrowed callable, bool* fullgraph = nullptr);
+
+// What a program, or this package, has said of a callable: by identity. runtime/marks.cpp answers.
+enum class MarkKind : uint8_t {
+  kNone,
+  kBreak,           // its call is a break: `reason`, `context`
+  kForbidden,       // its call is an error
+  kAnswer,          // its call answers `object`: True or False
+  kSetStrict,       // sets error_on_graph_break and answers what it was
+  kOpaque,          // one call, not looked into: allow_in_graph
+  kNonstrict,       // the same, for structured arguments and results: nonstrict_trace
+  kMakesNonstrict,  // nonstrict_trace itself
+  kConstantResult,  // called once, while tracing
+  kSubstituted,     // `object` is traced in its place
+  kPrinted,         // runs at its place, whatever it is given; answers None
+  kCond,            // cond of _higher_order_ops
+  kWithoutEffect,   // does nothing in a trace: mark_static
+};
+struct Mark {
+  MarkKind kind = MarkKind::kNone;
+  BreakReason reason{};
+  std::string context;
+  PyObject* object = nullptr;  // borrowed
+};
+Mark mark_of(Borrowed callable);
+// Whether the program lets its call be left out, or made without a break (config's logging sets). self: of a method.
+enum class LogRole : uint8_t { kNone, kIgnored, kReorderable };
+LogRole log_role(Borrowed callable, Borrowed self);
+bool any_log_roles();
+// Another callable that guards would take for this one (same code, same class) has a mark: only identity tells.
+bool marks_look_alike(Borrowed callable);
+// While this lives, is_compiling() is true in plain code.
+struct CompilingScope {
+  CompilingScope();
+  ~CompilingScope();
+};
+// Of this package: not part of a user's stack.
+bool is_internal(PyCodeObject* code);
 
 // Always answers a plan when the status is ok, if only one whose first exit is a break at the entry's own offset.
 [[nodiscard]] Status trace(const TraceInput& input, TraceResult* result);

@@ -53,11 +53,40 @@ struct TraceFrame {
   int32_t number = 0;                   // no other frame of the trace has it
   int32_t position = 0;                 // unit of the instruction that raised last, or that RERAISE names
   bool root = false;
+  bool hard = false;           // of a fullgraph wrapper that was met in the trace: a break in it is the call's
   Value* generator = nullptr;  // whose frame this is, once it has been made
   Resumption resumed = Resumption::kNext;
   Value* handled_outside = nullptr;  // Tracer::handled_ of those below
   Value* fallback = nullptr;         // of next()
   int32_t exhausted = -1;            // where the one that resumed it goes on when it has returned
+};
+
+// A tensor call as the program wrote it.
+enum class CallForm : uint8_t {
+  kFunction,
+  kMethod,
+  kBinary,
+  kCompare,
+  kUnary,
+  kGetItem,
+  kSetItem,
+  kAttribute,
+  kOpaque,
+  kLeaf,  // of what an opaque call answered: `target` is the path to it
+};
+struct FormOfCall {
+  CallForm kind = CallForm::kFunction;
+  int operation = 0;           // by BINARY_OP's argument, Py_LT, Unary
+  PyObject* target = nullptr;  // the function, or the name of the method or attribute; kept by the trace
+};
+struct GraphCall {
+  FormOfCall form;
+  std::vector<Value*> arguments;
+  PyObject* names = nullptr;
+  Value* out = nullptr;
+  size_t first_record = 0, end_record = 0;
+  void* code = nullptr;  // where
+  int at = 0;
 };
 
 // What an instruction's handler answers.
@@ -111,6 +140,7 @@ class Tracer {
   Value* shown(Value* value);                                         // as the exit being made shows it
   [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
   Flow step_or_break(const Instruction& instruction);
+  std::vector<std::string> user_stack() const;
   bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
   bool outlives_its_call();
   void check_word(Value* number, int64_t expected, ExitId on_fail);
@@ -169,9 +199,20 @@ class Tracer {
                       bool has_words, Value** out);
   Flow tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout,
                   Value** out);
+  bool item_of(Value* tensor, int as, Value** out);
   Value* tensor_value(Layout* stolen, ValueId id, bool dynamic);
   Value* size_of(Value* tensor, int dim);
   Flow tensor_iterate(Value* tensor, std::vector<Value*>* items);
+
+  // ---- graph_calls.cpp: the calls as a backend sees them
+  Flow tensor_meaning_of(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments,
+                         PyObject* names, bool has_words, Value** out);
+  void note_call(size_t first_record, const std::vector<Value*>& arguments, PyObject* names, Value* out);
+  bool belongs(const Step& step) const;
+  bool place_graph(size_t* place, std::vector<ValueId>* outputs, std::pair<void*, int>* cut);
+  void replace_by_call(PyObject* caller, const std::vector<Value*>& inputs, size_t place,
+                       const std::vector<ValueId>& outputs);
+  bool hand_to_backend();
 
   // ---- pure.cpp: what depends on the values of atoms alone, now or as a step. out: a constant, a word, a pure object
   bool is_pure_object(const Value* value) const;  // text, a big int, a pattern, ... known only at run time
@@ -266,6 +307,24 @@ class Tracer {
   // it.
   Flow call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out,
                  ReturnRule rule = ReturnRule::kPush);
+
+  // ---- marks.cpp
+  bool call_marked(Value* callable, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+  bool call_log(Value* callable, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+  Flow fail(Failure failure, std::string text);
+  Flow end_without_plan();  // the break at hand: no plan
+  Flow follow_mark(const Mark& mark, Value* callable, std::vector<Value*>& arguments, PyObject* names);
+  Flow set_strict(std::vector<Value*>& arguments);
+  Flow call_opaque(PyObject* function, bool structured, std::vector<Value*>& arguments, PyObject* names);
+  Flow constant_result(PyObject* function, std::vector<Value*>& arguments, PyObject* names);
+  Ref placeholder(Value* value, bool structured, std::string* refused);
+  Value* result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, int structured);
+  Flow call_shown(PyObject* function, const char* helper, int structured, std::vector<Value*>& arguments,
+                  PyObject* names, PyObject* shown, bool dynamic);
+  Flow call_for_effect(PyObject* function, const std::vector<Value*>& arguments, PyObject* names, int checked_from);
+  Flow call_cond(std::vector<Value*>& arguments, PyObject* names);
+  Ref example_function(Value* function);
+  Flow leave_skipped();  // skip_frame, step_unsupported
 
   // ---- exceptions.cpp
   // The present instruction raises. To be answered at once: a handler in the trace is gone on with, otherwise it is a
@@ -430,6 +489,11 @@ class Tracer {
   ValueId function_id_ = kNoValue;
   BreakReason reason_{};
   std::string context_;
+  std::vector<GraphCall> calls_;      // for a backend
+  FormOfCall form_;                   // of the call at hand
+  bool strict_;                       // error_on_graph_break at the present instruction
+  int leaf_strict_ = -1;              // what it was where a callee broke, for whose sake the present call is a break
+  std::set<const Value*> nonstrict_;  // partial objects that stand for what nonstrict_trace makes
   int instructions_ = 0;
   Value* looked_at_ = nullptr;   // whose attribute the instruction asks for
   bool has_fallback_ = false;    // and whether its class has a __getattr__
@@ -470,6 +534,7 @@ inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction wa
 bool ends_with_effects(const Value& generator);  // it waits where a handler would run if it was dropped
 bool holds_frame(const Value* value, int32_t frame, int depth = 0);  // an exception that was raised in it
 bool is_atom(PyObject* object);                                      // constants.cpp: a segment may hold it strongly
+bool is_left_to_the_frame(BreakReason reason);  // not the instruction, the frame is what runs plain
 bool is_nan(PyObject* object);
 PyTypeObject* type_of(const Value* value);   // the class of what it stands for; null: not known
 PyTypeObject* as_class(const Value* value);  // a class; null: it is none
@@ -479,10 +544,12 @@ bool is_plain_class(PyTypeObject* type);  // made of Python and object alone
 bool tuple_like(PyTypeObject* type);
 bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base);  // the attribute is that of base
 std::string text_of(PyObject* name);
+std::string forbidden_text(PyObject* callable);
 Value* builtins_dict(Tracer& t, TraceFrame& frame);  // null: not in a dict
 bool is_length_answer(const Value* value);           // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};
+struct Impure {};  // a branch of cond would change something outside
 
 }  // namespace kintsugi

@@ -30,9 +30,9 @@ bool Tracer::is_dynamic_source(const std::string& text, bool number) {
   return input_.policy.dynamic == 1 || input_.memory->dynamic.count(text) != 0;
 }
 
-static std::string slot_text(const TraceInput& input, int slot) {
-  if (slot >= input.code->co_nlocalsplus) return "stack[" + std::to_string(slot - input.code->co_nlocalsplus) + "]";
-  const char* name = PyUnicode_AsUTF8(slot_name(input.code, slot));
+std::string slot_text(PyCodeObject* code, int slot) {
+  if (slot >= code->co_nlocalsplus) return "stack[" + std::to_string(slot - code->co_nlocalsplus) + "]";
+  const char* name = PyUnicode_AsUTF8(slot_name(code, slot));
   PyErr_Clear();
   return name != nullptr ? name : "?";
 }
@@ -40,7 +40,7 @@ static std::string slot_text(const TraceInput& input, int slot) {
 // The object in an entry slot, without saying anything about it.
 ValueId Tracer::slot_id(Value* lazy) {
   if (lazy->id != kNoValue) return lazy->id;
-  Guard& load = guard(GuardKind::k_slot, source(slot_text(input_, lazy->slot)));
+  Guard& load = guard(GuardKind::k_slot, source(slot_text(input_.code, lazy->slot)));
   load.imm = lazy->slot;
   return lazy->id = load.dst = new_value();
 }
@@ -61,7 +61,7 @@ Value* Tracer::force(Value* value) {
   if (value->forwarded != nullptr) return value->forwarded;
   if (value->kind != ValueKind::kLazy) return value;
   ValueId id = slot_id(value);
-  return value->forwarded = wrap(value->object, id, slot_text(input_, value->slot));
+  return value->forwarded = wrap(value->object, id, slot_text(input_.code, value->slot));
 }
 
 Value* Tracer::load_field(Value* owner, int offset, PyObject* object, const std::string& text) {
@@ -216,7 +216,8 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     Value* value = made(ValueKind::kTensor);
     retain(as_tensor(object)->layout);
     value->layout = keep_layout(as_tensor(object)->layout);
-    value->dynamic = is_dynamic_source(text, false);
+    value->dynamic =
+        value->layout->marked_dynamic != 0 || (value->layout->marked_static == 0 && is_dynamic_source(text, false));
     ConstantId constant = layout_constant(value->layout);
     Guard& check = guard(value->dynamic ? GuardKind::k_tensor_class : GuardKind::k_tensor_layout, from);
     check.a = id;

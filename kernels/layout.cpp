@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -118,16 +119,19 @@ void fill_facts(Layout* layout) {
   }
 }
 
-Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strides) {
+Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strides, uint8_t dynamic = 0,
+               uint8_t fixed = 0) {
   uint64_t hash = mix(static_cast<uint64_t>(dtype) + 1, rank);
+  if ((dynamic | fixed) != 0) hash = mix(mix(hash, dynamic), fixed);
   for (int d = 0; d < rank; d++) hash = mix(mix(hash, sizes[d]), strides[d]);
   size_t bytes = rank * sizeof(int64_t);
 
   Shard& shard = shard_of(hash);
   std::lock_guard guard(shard.lock);
   for (Layout* layout = *bucket_of(shard, hash); layout; layout = layout->next) {
-    if (layout->hash == hash && layout->dtype == dtype && layout->rank == rank &&
-        std::memcmp(layout->sizes, sizes, bytes) == 0 && std::memcmp(layout->strides, strides, bytes) == 0) {
+    if (layout->hash == hash && layout->dtype == dtype && layout->rank == rank && layout->marked_dynamic == dynamic &&
+        layout->marked_static == fixed && std::memcmp(layout->sizes, sizes, bytes) == 0 &&
+        std::memcmp(layout->strides, strides, bytes) == 0) {
       retain(layout);
       return layout;
     }
@@ -138,6 +142,8 @@ Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strid
   layout->rank = static_cast<uint8_t>(rank);
   std::copy_n(sizes, rank, layout->sizes);
   std::copy_n(strides, rank, layout->strides);
+  layout->marked_dynamic = dynamic;
+  layout->marked_static = fixed;
   layout->hash = hash;
   fill_facts(layout);
   if (++shard.count > shard.buckets.size()) grow(shard);
@@ -150,6 +156,10 @@ Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strid
 }  // namespace
 
 Layout* intern_layout(DType dtype, const Shape& shape) { return intern(dtype, shape.rank, shape.sizes, shape.strides); }
+
+Layout* intern_marked(const Layout& layout, uint8_t dynamic, uint8_t fixed) {
+  return intern(layout.dtype, layout.rank, layout.sizes, layout.strides, dynamic, fixed);
+}
 
 Layout* intern_contiguous(DType dtype, std::span<const int64_t> sizes) {
   int64_t strides[kMaxRank];
@@ -264,7 +274,10 @@ std::string sizes_text(std::span<const int64_t> sizes) {
 
 std::string to_text(const Layout& layout) {
   return std::string(info(layout.dtype).short_name) + "[" + joined(layout.sizes, layout.rank, ",") + "]{" +
-         joined(layout.strides, layout.rank, ",") + "}";
+         joined(layout.strides, layout.rank, ",") + "}" +
+         ((layout.marked_dynamic | layout.marked_static) == 0
+              ? ""
+              : "!" + std::to_string(layout.marked_dynamic) + "," + std::to_string(layout.marked_static));
 }
 
 Layout* parse_layout(const std::string& text) {
@@ -276,13 +289,18 @@ Layout* parse_layout(const std::string& text) {
   int strides = 0;
   const char* at = text.c_str() + bracket;
   if (!parse_list(&at, '[', ']', shape.sizes, &shape.rank) || !parse_list(&at, '{', '}', shape.strides, &strides) ||
-      *at || strides != shape.rank || overflows(shape.sizes, shape.rank)) {
+      (*at && *at != '!') || strides != shape.rank || overflows(shape.sizes, shape.rank)) {
     return nullptr;
   }
   for (int d = 0; d < shape.rank; d++) {
     if (shape.sizes[d] < 0) return nullptr;
   }
-  return intern_layout(dtype, shape);
+  int dynamic = 0, fixed = 0, read = 0;
+  if (*at == '!' && (std::sscanf(at, "!%d,%d%n", &dynamic, &fixed, &read) != 2 || at[read] != 0 || dynamic < 0 ||
+                     fixed < 0 || dynamic > 255 || fixed > 255))
+    return nullptr;
+  return intern(dtype, shape.rank, shape.sizes, shape.strides, static_cast<uint8_t>(dynamic),
+                static_cast<uint8_t>(fixed));
 }
 
 // ---- View rules.

@@ -29,12 +29,16 @@ struct Layout {
   int64_t low, high;     // lowest and one past the highest element offset reached from data (0, 0 when empty)
   int64_t sizes[kMaxRank];
   int64_t strides[kMaxRank];  // elements, not bytes
+  // Dimensions, bit by bit, that the user has marked on a tensor: the same memory under another address, so that what
+  // was compiled for unmarked tensors does not take it. Results and views are never marked.
+  uint8_t marked_dynamic, marked_static;
   uint64_t hash;
   Layout* next;  // of the same bucket; the table's own
 };
 
 // One more reference to the one layout with these facts. Thread-safe.
 Layout* intern_layout(DType dtype, const Shape& shape);
+Layout* intern_marked(const Layout& layout, uint8_t dynamic, uint8_t fixed);
 Layout* intern_contiguous(DType dtype, std::span<const int64_t> sizes);
 inline void retain(Layout* layout) { layout->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Layout* layout);
@@ -42,7 +46,7 @@ size_t live_layouts();  // table size, for tests
 
 Shape shape_of(const Layout& layout);
 void set_contiguous_strides(Shape* shape);
-// "f32[2,3]{3,1}"; parse is its inverse and returns null on bad text.
+// "f32[2,3]{3,1}", marked "f32[2,3]{3,1}!1,0"; parse is its inverse and returns null on bad text.
 std::string to_text(const Layout& layout);
 std::string sizes_text(std::span<const int64_t> sizes);  // "[2, 3]", as error texts say it
 Layout* parse_layout(const std::string& text);

@@ -16,6 +16,7 @@
 
 #include "jit/bytecode.h"
 #include "jit/names.h"
+#include "runtime/backends.h"
 #include "runtime/binding.h"
 #include "runtime/compile.h"
 #include "runtime/control.h"
@@ -23,7 +24,9 @@
 #include "runtime/exits.h"
 #include "runtime/hook.h"
 #include "runtime/log.h"
+#include "runtime/marks.h"
 #include "runtime/observe.h"
+#include "runtime/return_rules.h"
 #include "runtime/step.h"
 #include "runtime/step_helpers.h"
 #include "runtime/wrapper.h"
@@ -182,60 +185,6 @@ Onward pass_back_edge(Run& run, int offset) {
     if (is_traced(run.thread())) return rest(run, offset, "a tracer or profiler is on");
     return go_on(offset);
   });
-}
-
-// The attribute of a kAttribute call; below the object whose attribute it is, on the caller's stack.
-PyObject* take_attribute_name(Activation& activation, ReturnRule rule, int offset) {
-  if (rule == ReturnRule::kNamedAttribute) return activation.stack()[--activation.depth];
-  int argument = bytecode_of(activation.code).at(offset).argument;
-  return Py_NewRef(PyTuple_GET_ITEM(activation.code->co_names, argument));
-}
-
-// A callee raised. What looks attributes up tells an AttributeError of whose and which (Objects/object.c).
-void apply_rule_to_error(Activation& activation, ReturnRule rule, int offset) {
-  if (rule != ReturnRule::kAttribute && rule != ReturnRule::kNamedAttribute) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (PyErr_GivenExceptionMatches(type, PyExc_AttributeError)) {
-    PyErr_NormalizeException(&type, &value, &traceback);
-    Ref name(take_attribute_name(activation, rule, offset));
-    auto* error = reinterpret_cast<PyAttributeErrorObject*>(value);
-    if (PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && error->name == nullptr && error->obj == nullptr) {
-      error->name = name.release();
-      error->obj = Py_NewRef(activation.stack()[activation.depth - 1]);
-    }
-  }
-  PyErr_Restore(type, value, traceback);
-}
-
-// What the result of a continued callee becomes for its caller. Takes the result.
-bool apply_rule(Activation& activation, ReturnRule rule, const std::string& refusal, PyObject* result_stolen) {
-  Ref result(result_stolen);
-  if (result.get() == Py_NotImplemented && !refusal.empty()) {
-    raise_from_text(refusal);
-    return false;
-  }
-  if (rule == ReturnRule::kDiscard) return true;
-  if (rule == ReturnRule::kInit) {  // Objects/typeobject.c, slot_tp_init
-    if (result.get() == Py_None) return true;
-    PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result.get())->tp_name);
-    return false;
-  }
-  if (rule == ReturnRule::kIterator && !PyIter_Check(result.get())) {  // Objects/abstract.c, PyObject_GetIter
-    PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(result.get())->tp_name);
-    return false;
-  }
-  int above = rule == ReturnRule::kNamedAttribute                             ? 2
-              : rule == ReturnRule::kAttribute || rule == ReturnRule::kNextOr ? 1
-                                                                              : 0;
-  for (; above > 0; --above) Py_DECREF(activation.stack()[--activation.depth]);
-  if (rule == ReturnRule::kTruth || rule == ReturnRule::kNotTruth) {
-    int truth = PyObject_IsTrue(result.get());
-    if (truth < 0) return false;
-    result = Ref(PyBool_FromLong((truth != 0) == (rule == ReturnRule::kTruth)));
-  }
-  activation.stack()[activation.depth++] = result.release();
-  return true;
 }
 
 Onward leave_frame(Run& run, Left& left, size_t index);
@@ -449,6 +398,20 @@ Found look_up(Run& run, Entry& entry, Left* left) {
     }
     counters.misses += !entry.segments.empty();
   }
+  if (run.policy.isolation > 0) {  // the shared ones serve too
+    Policy shared = run.policy;
+    shared.isolation = 0;
+    if (Entry* other = entry_at(*run.record, entry.offset, activation.stack(), activation.depth, shared))
+      for (size_t i = 0; i < other->segments.size(); ++i)
+        if (run_segment(activation, other->segments[i], left)) return Found::kLeft;
+  }
+  if (governing().stance == Stance::kAotEagerThenCompile && run.policy.isolation != kFirstTry &&
+      remember(entry, activation)) {
+    run.policy.isolation = kFirstTry;
+    run.policy.backend = 0;
+    Entry* first = entry_at(*run.record, entry.offset, activation.stack(), activation.depth, run.policy);
+    return look_up(run, *first, left);
+  }
   Segment* made = compile_segment(entry, activation);
   if (made == nullptr) return PyErr_Occurred() ? Found::kRaised : Found::kNone;
   pin(made);
@@ -514,7 +477,9 @@ bool wants_frame(PyCodeObject* code) {
 // A callee of a call-out, or of code that was handed over.
 PyObject* run_captured(void* for_ever, PyThreadState* thread, Frame* frame) {
   return contained([&]() -> PyObject* {
-    Run run{adopt(thread, frame), find_record(code_of(frame)), Policy{}, /*tireless=*/for_ever != nullptr};
+    Policy policy = governing().policy;
+    policy.fullgraph = false;
+    Run run{adopt(thread, frame), find_record(code_of(frame)), policy, /*tireless=*/for_ever != nullptr};
     KN_CHECK(run.record != nullptr);
     HandledKept handled(thread);
     ++counters.captured_frames;
@@ -540,6 +505,7 @@ PyObject* capture_everything(PyObject*, PyObject* on) {
 struct Compiled {
   Wrapper wrapper;
   Policy policy;
+  int recompile_limit;  // 0: the setting
   // Of the code object that the function had at the last slow call; the fast path compares it.
   PyCodeObject* code;  // owned: its address must not come back as another's
   CodeRecord* record;
@@ -590,6 +556,9 @@ void drop_slots(Activation& activation) {
 template <class Begin>
 PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   if (c_stack_is_short()) return nullptr;
+  Policy policy = self->policy;
+  if (stance_setting.backend != 0) policy.backend = stance_setting.backend;
+  GoverningScope scope({policy, stance_setting.stance, self->recompile_limit});
   Ref keep_function = Ref::share(self->wrapper.function), keep_code = Ref::share(reinterpret_cast<PyObject*>(code));
   size_t count = static_cast<size_t>(local_slots(code) + stack_slots(code));
   Run run{};
@@ -598,7 +567,7 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   run.activation.slots = static_cast<PyObject**>(alloca((count + 1) * sizeof(PyObject*)));
   run.activation.thread = this_thread();
   run.record = find_record(code);
-  run.policy = self->policy;
+  run.policy = policy;
   std::fill_n(run.activation.slots, count, nullptr);
   HandledKept handled(run.activation.thread);
   return contained([&]() -> PyObject* {
@@ -609,12 +578,31 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   });
 }
 
+PyObject* refuse_fullgraph(const char* why) {
+  PyErr_Format(PyExc_RuntimeError, "fullgraph=True, but no compiled frame was found: %s", why);
+  return nullptr;
+}
+
+PyObject* refuse_generator(Compiled* self) {
+  BreakRecord record;
+  record.reason = static_cast<int32_t>(BreakReason::k_generator);
+  record.context = "the compiled function itself";
+  record.stack.push_back(place_text(code_of(self->function()), 0));
+  raise_error("Unsupported", error_text(record));
+  return nullptr;
+}
+
 // Everything but a hit of the first segment.
 [[gnu::noinline]] PyObject* call_slow(Compiled* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   PyThreadState* thread = this_thread();
-  if (!can_take_frames(thread) || is_traced(thread) || options.disable || _Py_IsFinalizing() ||
-      !is_ordinary(code_of(self->function())))
+  if (stance_setting.stance == Stance::kForceEager || (options.disable && !self->policy.fullgraph)) {
+    CaptureScope off(false);
     return forward(self, args, nargsf, kwnames);
+  }
+  if (options.disable) return refuse_fullgraph("kt._dynamo.config.disable is on");
+  if (!can_take_frames(thread) || is_traced(thread) || _Py_IsFinalizing() || !is_ordinary(code_of(self->function())))
+    return self->policy.fullgraph && is_generator(code_of(self->function())) ? refuse_generator(self)
+                                                                             : forward(self, args, nargsf, kwnames);
   if (!refresh(self)) return nullptr;
   auto count = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
   if (kwnames == nullptr && is_plain_call(*self->record, args, count)) {
@@ -699,7 +687,7 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
 PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   Compiled* self = as_compiled(object);
   if (kwnames != nullptr || PyVectorcall_NARGS(nargsf) != self->parameters || code_of(self->function()) != self->code ||
-      is_traced(this_thread()) || options.miss_every_guard || options.no_frameless || options.disable) [[unlikely]]
+      is_traced(this_thread()) || options.indirect) [[unlikely]]
     return contained([&] { return call_slow(self, args, nargsf, kwnames); });
   PyCodeObject* python = self->code;
   Segment* segment = self->entry->first;
@@ -724,15 +712,20 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
 
 // ---- The wrapper ---------------------------------------------------------------------------------------------------
 
-void release_compiled(Wrapper* wrapper) { Py_CLEAR(reinterpret_cast<Compiled*>(wrapper)->code); }
+void release_compiled(Wrapper* wrapper) {
+  auto* self = reinterpret_cast<Compiled*>(wrapper);
+  Py_CLEAR(self->code);
+  drop_backend(std::exchange(self->policy.backend, 0));
+}
 
 PyObject* rebuild_compiled(Wrapper* wrapper) {
   const Policy& policy = reinterpret_cast<Compiled*>(wrapper)->policy;
   Ref module(PyImport_ImportModule("kintsugi._compile"));
   Ref function(module ? PyObject_GetAttrString(module.get(), "compile_again") : nullptr);
-  return function
-             ? Py_BuildValue("O(Oii)", function.get(), wrapper->function, int{policy.fullgraph}, int{policy.dynamic})
-             : nullptr;
+  PyObject* backend = backend_object(policy.backend);
+  return function ? Py_BuildValue("O(OiiO)", function.get(), wrapper->function, int{policy.fullgraph},
+                                  int{policy.dynamic}, backend == nullptr ? Py_None : backend)
+                  : nullptr;
 }
 
 const WrapperKind compiled_kind = {"kintsugi._runtime._driver.CompiledFunction",
@@ -742,35 +735,41 @@ const WrapperKind compiled_kind = {"kintsugi._runtime._driver.CompiledFunction",
                                    release_compiled,
                                    rebuild_compiled};
 
-// make_compiled(function, fullgraph, dynamic): dynamic is -1 (None), 0 or 1.
+// make_compiled(function, fullgraph, dynamic, backend, isolate, recompile_limit): dynamic is -1 (None), 0 or 1; backend
+// a callable or None.
 PyObject* make_compiled_method(PyObject*, PyObject* args) {
-  PyObject* function;
-  int fullgraph, dynamic;
-  if (!PyArg_ParseTuple(args, "O!pi", &PyFunction_Type, &function, &fullgraph, &dynamic)) return nullptr;
-  return make_compiled(reinterpret_cast<PyFunctionObject*>(function),
-                       {fullgraph != 0, static_cast<int8_t>(dynamic < 0 ? -1 : dynamic != 0)});
-}
-
-PyMethodDef methods[] = {{"make_compiled", make_compiled_method, METH_VARARGS,
-                          "make_compiled(function, fullgraph, dynamic): see kt.compile"},
-                         {"capture_everything", capture_everything, METH_O,
-                          "capture_everything(on): every ordinary function that this thread, or one that starts later, "
-                          "calls is compiled, the standard library too; for tests"},
-                         {nullptr, nullptr, 0, nullptr}};
-
-}  // namespace
-
-PyObject* make_compiled(PyFunctionObject* function, const Policy& policy) {
+  PyObject *function, *backend = Py_None;
+  int fullgraph, dynamic, isolate = 0, limit = 0;
+  if (!PyArg_ParseTuple(args, "O!pi|Oii", &PyFunction_Type, &function, &fullgraph, &dynamic, &backend, &isolate,
+                        &limit))
+    return nullptr;
+  static int32_t isolations = 0;
   auto* made =
       reinterpret_cast<Compiled*>(make_wrapper(compiled_type, reinterpret_cast<PyObject*>(function), call_compiled));
   if (made == nullptr) return nullptr;
-  made->policy = policy;
+  made->policy.fullgraph = fullgraph != 0;
+  made->policy.dynamic = static_cast<int8_t>(dynamic < 0 ? -1 : dynamic != 0);
+  made->policy.backend = use_backend(backend);
+  made->policy.isolation = isolate < 0 ? kPure : isolate > 0 ? ++isolations : 0;
+  made->recompile_limit = limit;
   made->parameters = -1;
   return reinterpret_cast<PyObject*>(made);
 }
 
-PyFunctionObject* compiled_target(Borrowed callable) {
-  return Py_TYPE(callable) == compiled_type ? as_compiled(callable)->function() : nullptr;
+PyMethodDef methods[] = {
+    {"make_compiled", make_compiled_method, METH_VARARGS,
+     "make_compiled(function, fullgraph, dynamic, backend=None, isolate=False, recompile_limit=0): see kt.compile"},
+    {"capture_everything", capture_everything, METH_O,
+     "capture_everything(on): every ordinary function that this thread, or one that starts later, "
+     "calls is compiled, the standard library too; for tests"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+PyFunctionObject* compiled_target(Borrowed callable, bool* fullgraph) {
+  if (Py_TYPE(callable) != compiled_type) return nullptr;
+  if (fullgraph != nullptr) *fullgraph = as_compiled(callable)->policy.fullgraph;
+  return as_compiled(callable)->function();
 }
 
 bool init_call(PyObject* module) {
@@ -782,7 +781,8 @@ bool init_call(PyObject* module) {
   if (compiled_type == nullptr || PyModule_AddType(driver, compiled_type) < 0) return false;
   if (!make_names() || !init_hook() || !init_step() || !init_entries()) return false;
   set_capture({wants_frame, run_captured, nullptr});
-  return PyModule_AddFunctions(driver, methods) == 0 && init_control(driver) && init_observe(driver);
+  return PyModule_AddFunctions(driver, methods) == 0 && init_control(driver) && init_marks(driver) &&
+         init_observe(driver);
 }
 
 }  // namespace kintsugi

@@ -5,9 +5,6 @@
 
 namespace kintsugi {
 
-// A wrapper around `function` whose calls are captured. Null with an exception.
-PyObject* make_compiled(PyFunctionObject* function, const Policy& policy);
-
 bool init_call(PyObject* module);
 
 }  // namespace kintsugi

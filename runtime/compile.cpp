@@ -4,6 +4,7 @@
 
 #include "guards/check.h"
 #include "kernels/layout.h"
+#include "runtime/backends.h"
 #include "runtime/control.h"
 #include "runtime/hook.h"
 #include "runtime/log.h"
@@ -27,17 +28,20 @@ double now_us() {
 // `last`: the entry has all its segments, and only a general one can serve what is to come. Text stays a constant until
 // then: as an object it can be handed on, but not compared.
 bool could_be_general(const Guard& guard, bool last, const SegmentCode& code, const std::vector<uint64_t>& values) {
-  if (guard.a == kNoValue) return false;
+  if (guard.a == kNoValue || !options.automatic_dynamic_shapes) return false;
   auto* object = reinterpret_cast<PyObject*>(values[static_cast<size_t>(guard.a)]);
   if (object == nullptr) return false;
   switch (guard.kind) {
-    case GuardKind::k_int_equal: return PyLong_CheckExact(object);
-    case GuardKind::k_float_equal: return PyFloat_CheckExact(object);
+    case GuardKind::k_int_equal: return PyLong_CheckExact(object) && !options.specialize_int;
+    case GuardKind::k_float_equal: return PyFloat_CheckExact(object) && !options.specialize_float;
     case GuardKind::k_equal: return last && (PyUnicode_CheckExact(object) || PyBytes_CheckExact(object));
     case GuardKind::k_list_length: return PyList_CheckExact(object);
     case GuardKind::k_range_equal: return PyRange_Check(object);
     case GuardKind::k_tensor_layout: {
       const auto* layout = static_cast<const Layout*>(code.bindings[static_cast<size_t>(guard.constant)]);
+      if (is_tensor(object) &&
+          (as_tensor(object)->layout->marked_dynamic | as_tensor(object)->layout->marked_static) != 0)
+        return false;
       return is_tensor(object) && layout != nullptr && as_tensor(object)->layout->dtype == layout->dtype &&
              as_tensor(object)->layout->rank == layout->rank;
     }
@@ -45,10 +49,69 @@ bool could_be_general(const Guard& guard, bool last, const SegmentCode& code, co
   }
 }
 
+size_t most_segments() {
+  int own = governing().recompile_limit;
+  return static_cast<size_t>(own > 0 ? own : options.recompile_limit);
+}
+
 MissReport look_for_miss(Segment& segment, const Activation& activation, std::vector<uint64_t>* values) {
   values->assign(static_cast<size_t>(segment.code->plan.value_count) + 1, 0);
   GuardInput input{reinterpret_cast<void* const*>(activation.slots), activation.function, values->data()};
   return find_miss(guard_program(*segment.code), input);
+}
+
+// As users of torch read it: "tensor 'x' size mismatch at index 0. expected 4, actual 7".
+std::string miss_text(const MissReport& miss, const SegmentCode& code, const std::vector<uint64_t>& values) {
+  const Guard& guard = code.plan.guards[static_cast<size_t>(miss.guard)];
+  if (guard.kind == GuardKind::k_tensor_layout) {
+    auto* object = reinterpret_cast<PyObject*>(values[static_cast<size_t>(guard.a)]);
+    const auto* wanted = static_cast<const Layout*>(code.bindings[static_cast<size_t>(guard.constant)]);
+    if (object != nullptr && is_tensor(object) && wanted != nullptr) {
+      const Layout* found = as_tensor(object)->layout;
+      if (found->dtype == wanted->dtype && found->rank == wanted->rank)
+        for (int d = 0; d < wanted->rank; ++d)
+          if (found->sizes[d] != wanted->sizes[d])
+            return "tensor '" + miss.source + "' size mismatch at index " + std::to_string(d) + ". expected " +
+                   std::to_string(wanted->sizes[d]) + ", actual " + std::to_string(found->sizes[d]);
+    }
+  }
+  return to_text(miss);
+}
+
+// Why none of the entry's segments fits, one line each.
+std::string all_misses(const Entry& entry, const Activation& activation) {
+  std::string text;
+  int number = 0;
+  for (Segment* segment : entry.segments) {
+    std::vector<uint64_t> values;
+    MissReport miss = look_for_miss(*segment, activation, &values);
+    if (miss.guard < 0) continue;
+    text += "\n    - " + std::to_string(entry.offset) + "/" + std::to_string(number++) + ": " +
+            miss_text(miss, *segment->code, values);
+  }
+  return text;
+}
+
+// The sources that differ from what the first call held become inputs.
+void learn_from_examples(Entry& entry, const Activation& activation) {
+  for (const Example& example : entry.examples) {
+    PyObject* now = activation.slots[example.slot];
+    if (now == nullptr || Py_TYPE(now) != example.type) continue;
+    bool differs = false;
+    if (PyLong_CheckExact(now)) {
+      int overflow = 0;
+      differs =
+          PyLong_AsLongLongAndOverflow(now, &overflow) != example.whole && overflow == 0 && !options.specialize_int;
+    } else if (PyFloat_CheckExact(now)) {
+      differs = PyFloat_AS_DOUBLE(now) != example.real && !options.specialize_float;
+    } else {
+      const Layout *a = as_tensor(now)->layout, *b = example.layout.get();
+      differs = a != b && a->dtype == b->dtype && a->rank == b->rank;
+    }
+    if (differs && options.automatic_dynamic_shapes)
+      entry.memory.dynamic.insert(slot_text(activation.code, example.slot));
+  }
+  entry.examples.clear();
 }
 
 void log_recompile(const Entry& entry, const std::vector<std::string>& reasons) {
@@ -81,7 +144,7 @@ void retire_outdated(Entry& entry) {
 bool learn(Entry& entry, const Activation& activation) {
   std::vector<std::string> reasons;
   size_t known = entry.memory.dynamic.size();
-  bool last = entry.segments.size() == static_cast<size_t>(options.recompile_limit);
+  bool last = entry.segments.size() == most_segments();
   for (Segment* segment : entry.segments) {
     std::vector<uint64_t> values;
     MissReport miss = look_for_miss(*segment, activation, &values);
@@ -89,7 +152,7 @@ bool learn(Entry& entry, const Activation& activation) {
     reasons.push_back(to_text(miss));
     const Plan& plan = segment->code->plan;
     const Guard& guard = plan.guards[static_cast<size_t>(miss.guard)];
-    if (guard.source >= 0 && could_be_general(guard, last, *segment->code, values))
+    if (guard.source >= 0 && entry.policy.dynamic != 0 && could_be_general(guard, last, *segment->code, values))
       entry.memory.dynamic.insert(plan.sources[static_cast<size_t>(guard.source)]);
   }
   if (!reasons.empty()) log_recompile(entry, reasons);
@@ -100,7 +163,7 @@ bool learn(Entry& entry, const Activation& activation) {
 // ---- Limits and failures -------------------------------------------------------------------------------------------
 
 bool has_room(Entry& entry) {
-  if (entry.segments.size() < static_cast<size_t>(options.recompile_limit)) return true;
+  if (entry.segments.size() < most_segments()) return true;
   if (options.miss_every_guard || options.tiny_code_memory) {
     ++counters.evictions;
     retire(entry.segments.front());
@@ -109,6 +172,13 @@ bool has_room(Entry& entry) {
   std::string place = place_text(entry.record->code, entry.offset);
   ++counters.fallbacks;
   count_reason("fallback", std::string(row(BreakReason::k_recompile_limit).type) + " at " + place);
+  if (entry.policy.fullgraph || options.fail_on_recompile_limit_hit) {
+    raise_error("FailOnRecompileLimitHit",
+                place + " has as many variants as recompile_limit allows (" + std::to_string(most_segments()) +
+                    "), and " + (entry.policy.fullgraph ? "fullgraph=True" : "config.fail_on_recompile_limit_hit") +
+                    " does not let others run plain. KINTSUGI_LOGS=recompiles shows why they differ");
+    return false;
+  }
   if (!std::exchange(entry.limit_told, true))
     warn_once(place + " has " + std::to_string(entry.segments.size()) +
               " segments, the limit (kt._dynamo.config.recompile_limit); other variants run plain. " +
@@ -116,10 +186,21 @@ bool has_room(Entry& entry) {
   return false;
 }
 
-void raise_unsupported(const BreakRecord& record) {
-  Ref module(PyImport_ImportModule("kintsugi._dynamo.exc"));
-  Ref type(module ? PyObject_GetAttrString(module.get(), "Unsupported") : nullptr);
-  if (type) PyErr_SetString(type.get(), error_text(record).c_str());
+void raise_unsupported(const BreakRecord& record) { raise_error("Unsupported", error_text(record)); }
+
+// What the trace itself raises. True: the call ends with it.
+bool raise_failure(const TraceResult& traced) {
+  if (traced.failure == Failure::kPending) return true;  // or a backend failed under suppress_errors
+  const BreakRecord& record = traced.plan.breaks[0];
+  std::string text = record.context + "\n\nfrom user code:\n" + stack_text(record.stack);
+  if (traced.failure == Failure::kForbidden && options.suppress_errors) {
+    warn_once(text + "\n(suppress_errors is on: this runs plain)");
+    return false;
+  }
+  static constexpr const char* kNames[] = {"", "AssertionError", "TorchRuntimeError", "UncapturedHigherOrderOpError",
+                                           "UserError"};
+  raise_error(kNames[static_cast<int>(traced.failure)], text);
+  return true;
 }
 
 // ---- Trace, emit ---------------------------------------------------------------------------------------------------
@@ -252,16 +333,31 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   input.slots = activation.slots;
   input.policy = trace_policy(entry.policy);
   input.memory = &entry.memory;
+  if (entry.policy.backend != 0) input.backend = backend_object(entry.policy.backend);
   TraceResult traced;
   auto place = [&] { return place_text(activation.code, entry.offset); };
+  count_reason("frames", "total");
   Status status = trace(input, &traced);
   if (!status.ok) {
     entry.beyond_help = true;
     internal_failure(std::string(row(status.reason).type) + " at " + place() + ": " + status.context);
     return nullptr;
   }
+  if (traced.failure != Failure::kNone) {
+    if (!raise_failure(traced)) entry.skipped = true;
+    return nullptr;
+  }
   const Plan& plan = traced.plan;
-  if (entry.policy.fullgraph) {
+  if (traced.skips_frame) {
+    entry.skipped = true;
+    log_break(plan.breaks[0]);
+    CompileRecord record;
+    record.function = place();
+    record.ended_by = &plan.breaks[0];
+    note_compile(record);
+    return nullptr;
+  }
+  if (entry.policy.fullgraph || traced.strict_break) {
     const Exit& last = plan.exits[static_cast<size_t>(plan.final_exit)];
     if (last.break_index >= 0) {
       raise_unsupported(plan.breaks[static_cast<size_t>(last.break_index)]);
@@ -296,6 +392,11 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
     }
     return nullptr;
   }
+  if (traced.calls > 0) {
+    count_reason("stats", "unique_graphs");
+    count_reason("stats", "calls_captured", traced.calls);
+  }
+  count_reason("frames", "ok");
   Segment* segment = publish(entry, code, std::move(traced.holds));
   segment->tensor_ops = traced.tensor_ops;
   if (traced.reads_compiling) segment->returns = false;
@@ -305,6 +406,37 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
 }
 
 }  // namespace
+
+bool remember(Entry& entry, const Activation& activation) {
+  if (entry.seen || !entry.segments.empty()) return false;
+  entry.seen = true;
+  int count = local_slots(activation.code) + activation.depth;
+  for (int slot = 0; slot < count; ++slot) {
+    PyObject* object = activation.slots[slot];
+    if (object == nullptr) continue;
+    Example example{slot, Py_TYPE(object), 0, 0, nullptr};
+    if (PyLong_CheckExact(object)) {
+      int overflow = 0;
+      example.whole = PyLong_AsLongLongAndOverflow(object, &overflow);
+    } else if (PyFloat_CheckExact(object)) {
+      example.real = PyFloat_AS_DOUBLE(object);
+    } else if (is_tensor(object)) {
+      retain(as_tensor(object)->layout);
+      example.layout = KeptLayout(as_tensor(object)->layout);
+    } else {
+      continue;
+    }
+    entry.examples.push_back(std::move(example));
+  }
+  return true;
+}
+
+void raise_error(const char* name, const std::string& text) {
+  Ref module(PyImport_ImportModule("kintsugi._dynamo.exc"));
+  Ref type(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
+  Ref message(type ? PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace") : nullptr);
+  if (message) PyErr_SetObject(type.get(), message.get());
+}
 
 bool internal_failure(const std::string& what) {
   ++counters.fallbacks;
@@ -335,15 +467,45 @@ std::string place_text(PyCodeObject* code, int offset) {
   return text(code->co_filename) + ":" + std::to_string(line) + ":" + text(code->co_qualname);
 }
 
+// What the stance says of compiling now. False: run plain, or an exception is set.
+static bool may_compile(Entry& entry, const Activation& activation) {
+  auto place = [&] { return place_text(activation.code, entry.offset); };
+  switch (governing().stance) {
+    case Stance::kEagerOnRecompile:
+    case Stance::kForceEager: return false;
+    case Stance::kFailOnRecompile: {
+      UserLine where = parse_line(place());
+      std::string text = "Detected recompile when kt.compile stance is 'fail_on_recompile'. filename: '" + where.file +
+                         "', function name: '" + where.function + "', line number: " + std::to_string(where.line);
+      std::string misses = all_misses(entry, activation);
+      if (!misses.empty()) text += "\n  triggered by the following guard failure(s):" + misses;
+      PyErr_SetString(PyExc_RuntimeError, text.c_str());
+      return false;
+    }
+    case Stance::kEagerThenCompile:
+      if (remember(entry, activation)) return false;
+      break;
+    default: break;
+  }
+  if (!entry.examples.empty()) learn_from_examples(entry, activation);
+  if (options.error_on_recompile && !entry.segments.empty()) {
+    raise_error("RecompileError", "Recompiling " + place() + "\n  triggered by the following guard failure(s):" +
+                                      all_misses(entry, activation));
+    return false;
+  }
+  return true;
+}
+
 Segment* compile_segment(Entry& entry, const Activation& activation) {
-  if (entry.beyond_help || _Py_IsFinalizing()) return nullptr;
+  if (entry.beyond_help || entry.skipped || _Py_IsFinalizing()) return nullptr;
+  if (!may_compile(entry, activation)) return nullptr;
   CollectorHeld held(activation.thread);  // while we trace nothing may change
   CaptureScope off(false);                // records look up source lines with Python code
   try {
     // Looking for what missed costs more than a segment: it ends when it has taught nothing for long.
     constexpr int kMostFullMisses = 100;
-    bool settled = entry.full_misses >= kMostFullMisses &&
-                   entry.segments.size() >= static_cast<size_t>(options.recompile_limit) && !options.stressed();
+    bool settled =
+        entry.full_misses >= kMostFullMisses && entry.segments.size() >= most_segments() && !options.stressed();
     if (settled) return ++counters.fallbacks, nullptr;
     bool generalises = learn(entry, activation);
     entry.full_misses = generalises ? 0 : entry.full_misses + 1;

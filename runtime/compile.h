@@ -10,6 +10,12 @@ namespace kintsugi {
 // fullgraph, a failure of ours under KINTSUGI_STRICT).
 Segment* compile_segment(Entry& entry, const Activation& activation);
 
+// For the stances that compile at the second call: notes what this first one holds. False: it is not the first.
+bool remember(Entry& entry, const Activation& activation);
+
+// Raises kt._dynamo.exc.<name>.
+void raise_error(const char* name, const std::string& text);
+
 // A failure of ours before anything visible happened: counted, told once. True: an exception is set (strict).
 bool internal_failure(const std::string& what);
 

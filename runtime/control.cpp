@@ -1,7 +1,9 @@
 #include "runtime/control.h"
 
+#include "runtime/backends.h"
 #include "runtime/hook.h"
 #include "runtime/log.h"
+#include "runtime/marks.h"
 #include "runtime/observe.h"
 #include "runtime/wrapper.h"
 
@@ -10,7 +12,10 @@ namespace kintsugi {
 TracePolicy trace_policy(const Policy& policy) {
   TracePolicy result;
   result.fullgraph = policy.fullgraph;
-  result.dynamic = policy.dynamic;
+  result.strict = error_on_graph_break;
+  result.capture_scalars = policy.fullgraph || options.capture_scalar_outputs;
+  result.pure = policy.isolation == kPure;
+  result.dynamic = policy.dynamic < 0 && !options.assume_static_by_default ? 1 : policy.dynamic;
   result.inline_calls = !options.break_everywhere || policy.fullgraph;
   result.break_everywhere = options.break_everywhere && !policy.fullgraph;
   result.fuse = !options.no_fuse;
@@ -19,6 +24,12 @@ TracePolicy trace_policy(const Policy& policy) {
   result.watched = policy.watched;
   return result;
 }
+
+StanceSetting stance_setting;
+static thread_local Governing governing_now;
+const Governing& governing() { return governing_now; }
+GoverningScope::GoverningScope(const Governing& now) : before_(std::exchange(governing_now, now)) {}
+GoverningScope::~GoverningScope() { governing_now = before_; }
 
 namespace {
 
@@ -85,12 +96,21 @@ PyObject* disabled_facts(PyObject*, PyObject* callable) {
                        self->reason == nullptr ? Py_None : self->reason);
 }
 
-// ---- graph_break, opaque -------------------------------------------------------------------------------------------
+// ---- Stances -------------------------------------------------------------------------------------------------------
 
-PyObject* graph_break(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
-
-PyObject* opaque(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  return Py_NewRef(count > 0 ? args[0] : Py_None);
+// set_stance(number, backend or None) -> (number, backend) that were in force
+PyObject* set_stance(PyObject*, PyObject* args) {
+  int number;
+  PyObject* backend;
+  if (!PyArg_ParseTuple(args, "iO", &number, &backend)) return nullptr;
+  PyObject* forced = backend_object(stance_setting.backend);
+  Ref before(Py_BuildValue("iO", static_cast<int>(stance_setting.stance), forced == nullptr ? Py_None : forced));
+  if (!before) return nullptr;
+  int32_t old = std::exchange(stance_setting, {static_cast<Stance>(number), use_backend(backend)}).backend;
+  options.stanced = number != 0 || stance_setting.backend != 0;
+  update_indirect();
+  drop_backend(old);
+  return before.release();
 }
 
 // ---- Settings ------------------------------------------------------------------------------------------------------
@@ -142,20 +162,12 @@ PyObject* reset(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-const PyCFunction graph_break_method = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(graph_break));
-const PyCFunction opaque_method = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(opaque));
-
 PyMethodDef methods[] = {
     {"make_disabled", make_disabled, METH_VARARGS,
      "make_disabled(callable, recursive, reason): see kt.compiler.disable"},
     {"disabled_facts", disabled_facts, METH_O, "(function, recursive, reason) of a disabled function, else None"},
     {"skip_code", skip_code, METH_O, "skip_code(code): its own frames are never captured; what it calls is"},
-    {"graph_break", graph_break_method, METH_VARARGS | METH_KEYWORDS,
-     "graph_break(msg=\"\")\n--\n\nA break that the program asks for: what comes before and after is compiled apart.\n"
-     "Outside of compiled code it does nothing. `graph_break(\"read the sensor\")`"},
-    {"opaque", opaque_method, METH_FASTCALL,
-     "opaque(*args)\n--\n\nAn empty C function without a model: calling it is a break. Returns its first argument or "
-     "None."},
+    {"set_stance", set_stance, METH_VARARGS, "set_stance(number, backend or None): see kt.compiler.set_stance"},
     {"set_option", set_option_method, METH_VARARGS, "set_option(name, value): see kt._dynamo.config"},
     {"settings", settings, METH_NOARGS, "name to (value, meaning) of every setting"},
     {"set_logs", set_logs_method, METH_O, "set_logs(\"name,name\"): which records go to stderr"},
@@ -164,27 +176,22 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-const BreakReason* marked(Borrowed callable, std::string* context) {
-  static const BreakReason kGraphBreak = BreakReason::k_graph_break, kDisabled = BreakReason::k_disabled,
-                           kOpaque = BreakReason::k_opaque;
+bool disabled_mark(Borrowed callable, Mark* mark) {
+  if (Py_TYPE(callable) != disabled_type) return false;
+  const Disabled* self = as_disabled(callable);
+  PyObject* function = self->wrapper.function;
   auto text_of = [](PyObject* object) {
     const char* text = object != nullptr && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
     PyErr_Clear();  // a lone surrogate
     return std::string(text == nullptr ? "" : text);
   };
-  if (Py_TYPE(callable) == disabled_type) {
-    const Disabled* self = as_disabled(callable);
-    PyObject* function = self->wrapper.function;
-    *context = PyFunction_Check(function) ? text_of(reinterpret_cast<PyFunctionObject*>(function)->func_qualname)
-                                          : Py_TYPE(function)->tp_name;
-    if (std::string reason = text_of(self->reason); !reason.empty()) *context += ": " + reason;
-    return &kDisabled;
-  }
-  if (!PyCFunction_Check(callable)) return nullptr;
-  PyCFunction meaning = PyCFunction_GET_FUNCTION(callable);
-  if (meaning == graph_break_method) return &kGraphBreak;
-  if (meaning == opaque_method) return &kOpaque;
-  return nullptr;
+  mark->kind = MarkKind::kBreak;
+  mark->reason = self->recursive ? BreakReason::k_disabled : BreakReason::k_disabled_frame;
+  mark->context = PyFunction_Check(function) ? text_of(reinterpret_cast<PyFunctionObject*>(function)->func_qualname)
+                                             : Py_TYPE(function)->tp_name;
+  std::string reason = text_of(self->reason);
+  mark->context += " is wrapped with kt.compiler.disable, reason: " + (reason.empty() ? "None" : reason);
+  return true;
 }
 
 bool init_control(PyObject* module) {

@@ -1,5 +1,5 @@
-// What governs a trace, and the callables by which a program says so: graph_break, disable, opaque. compile.cpp asks
-// what a trace may do; the tracer asks what they mean (marked).
+// What governs a trace, and `disable`. compile.cpp asks what a trace may do; marks.cpp asks what a disabled function
+// means.
 #pragma once
 #include <string>
 
@@ -10,6 +10,41 @@
 namespace kintsugi {
 
 TracePolicy trace_policy(const Policy& policy);
+
+enum class Stance : uint8_t {
+  kDefault,
+  kForceEager,
+  kEagerOnRecompile,
+  kFailOnRecompile,
+  kEagerThenCompile,
+  kAotEagerThenCompile,
+};
+// Of the process; read where a wrapper is entered.
+struct StanceSetting {
+  Stance stance = Stance::kDefault;
+  int32_t backend = 0;  // forced; 0: none
+};
+extern StanceSetting stance_setting;
+
+// Of the wrapper that this thread is in: what frames captured below it are compiled under.
+struct Governing {
+  Policy policy;
+  Stance stance = Stance::kDefault;
+  int recompile_limit = 0;  // 0: the setting
+};
+const Governing& governing();
+class GoverningScope {
+ public:
+  explicit GoverningScope(const Governing& now);
+  ~GoverningScope();
+  GoverningScope(const GoverningScope&) = delete;
+  GoverningScope& operator=(const GoverningScope&) = delete;
+
+ private:
+  Governing before_;
+};
+
+bool disabled_mark(Borrowed callable, Mark* mark);  // false: it is none
 
 bool init_control(PyObject* module);
 

@@ -95,6 +95,21 @@ void hold(Segment* segment, size_t index) {
 
 }  // namespace
 
+bool is_internal(PyCodeObject* code) {
+  SavedError saved;
+  const char* text = PyUnicode_AsUTF8(code->co_filename);
+  PyErr_Clear();
+  return text != nullptr && !package_folder.empty() && std::string(text).rfind(package_folder, 0) == 0;
+}
+
+void retire_backend(int32_t backend) {
+  std::vector<Segment*> all;
+  for (CodeRecord* record : records())
+    for (auto& entry : record->entries)
+      if (entry->policy.backend == backend) all.insert(all.end(), entry->segments.begin(), entry->segments.end());
+  for (Segment* segment : all) retire(segment);
+}
+
 bool init_entries() {
   extra_index = _PyEval_RequestCodeExtraIndex(drop_record);
   if (extra_index >= 0) {
@@ -217,7 +232,8 @@ void reset_entries() {
     record->plain_types.clear();
     for (auto& entry : record->entries) {
       entry->memory = {};
-      entry->limit_told = entry->beyond_help = false;
+      entry->limit_told = entry->beyond_help = entry->skipped = entry->seen = false;
+      entry->examples.clear();
       entry->forced_misses = entry->full_misses = 0;
       entry->first = nullptr;
       for (Segment* segment : std::exchange(entry->segments, {})) {

@@ -32,11 +32,24 @@ struct Segment {
 struct Policy {
   bool fullgraph = false;
   int8_t dynamic = -1;
-  bool watched = false;  // the frame's object is held by others, a traceback most likely: they see its locals
+  bool watched = false;   // the frame's object is held by others, a traceback most likely: they see its locals
+  int32_t backend = 0;    // see backends.h
+  int32_t isolation = 0;  // of the wrapper that keeps segments of its own; kFirstTry: see set_stance
   bool operator==(const Policy&) const = default;
 };
 
+inline constexpr int32_t kFirstTry = -1, kPure = -2;
+
 struct CodeRecord;
+
+// What a slot held at a call that ran plain, for the stances that compile at the second one.
+struct Example {
+  int32_t slot;
+  PyTypeObject* type;  // borrowed: int, float or the tensor type
+  int64_t whole = 0;
+  double real = 0;
+  KeptLayout layout;
+};
 
 // A dispatch point. The address stays valid as long as the code object lives, also over reset().
 struct Entry {
@@ -54,6 +67,9 @@ struct Entry {
   int32_t full_misses = 0;    // with all its segments there, from which nothing was learnt
   bool limit_told = false;
   bool beyond_help = false;  // tracing failed for a reason that will not go away
+  bool skipped = false;      // skip_frame() was met
+  bool seen = false;         // a first call was remembered
+  std::vector<Example> examples;
 };
 
 struct CodeRecord {
@@ -94,6 +110,7 @@ inline void unpin(Segment* segment) {
 bool evict_oldest(const Segment* keep);
 // Drops every segment, mark and memory.
 void reset_entries();
+void retire_backend(int32_t backend);
 uint64_t next_tick();
 
 }  // namespace kintsugi

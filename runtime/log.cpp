@@ -15,7 +15,10 @@ const char* name_of(LogKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+void (*record_sink)(LogKind kind, const std::string& text) = nullptr;
+
 void write_record(LogKind kind, const std::string& text) {
+  if (record_sink != nullptr) return record_sink(kind, text);
   std::string record = std::string("[kintsugi ") + name_of(kind) + "] ";
   for (size_t i = 0; i < text.size(); ++i) {
     record += text[i];

@@ -27,6 +27,8 @@ inline bool is_logged(LogKind kind) { return options.logs >> static_cast<int>(ki
 
 // One record: "[kintsugi graph_breaks] first line", further lines indented. Written at once, whole.
 void write_record(LogKind kind, const std::string& text);
+// Where records go instead of stderr; null: nowhere else. observe.cpp sets it for kt._logging.set_logs.
+extern void (*record_sink)(LogKind kind, const std::string& text);
 // For what everybody should see: "kintsugi: text", once a process for each text.
 void warn_once(const std::string& text);
 

@@ -41,10 +41,17 @@ std::string source_line(const std::string& file, int number) {
   return result;
 }
 
-struct UserLine {
-  std::string file, function;
-  int line = 0;
-};
+PyObject* list_of(const std::vector<std::string>& lines) {
+  Ref list(PyList_New(0));
+  for (const std::string& line : lines) {
+    Ref text(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
+    if (!list || !text || PyList_Append(list.get(), text.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+}  // namespace
+
 UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
   UserLine result;
   size_t last = text.rfind(':');
@@ -67,18 +74,9 @@ std::string stack_text(const std::vector<std::string>& stack) {
   return text;
 }
 
-PyObject* list_of(const std::vector<std::string>& lines) {
-  Ref list(PyList_New(0));
-  for (const std::string& line : lines) {
-    Ref text(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
-    if (!list || !text || PyList_Append(list.get(), text.get()) < 0) return nullptr;
-  }
-  return list.release();
+void count_reason(const char* heading, const std::string& text, int64_t times) {
+  all_reasons()[heading][text] += times;
 }
-
-}  // namespace
-
-void count_reason(const char* heading, const std::string& text) { ++all_reasons()[heading][text]; }
 
 std::string message_of(const BreakRecord& record) {
   const BreakRow& facts = row(static_cast<BreakReason>(record.reason));
@@ -194,7 +192,24 @@ PyObject* stop_recording(PyObject*, PyObject*) {
   return std::exchange(recording, nullptr);
 }
 
-PyMethodDef methods[] = {{"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
+PyObject* log_sink = nullptr;
+
+void tell_python(LogKind kind, const std::string& text) {
+  SavedError saved;
+  Ref message(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  Ref sink = Ref::share(log_sink);
+  Ref done(message && sink ? PyObject_CallFunction(sink.get(), "sO", name_of(kind), message.get()) : nullptr);
+  if (!done) PyErr_Clear();  // a handler of the program's failed; what is compiled does not depend on it
+}
+
+PyObject* set_log_sink(PyObject*, PyObject* sink) {
+  Py_XSETREF(log_sink, sink == Py_None ? nullptr : Py_NewRef(sink));
+  record_sink = log_sink == nullptr ? nullptr : tell_python;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {{"set_log_sink", set_log_sink, METH_O, "set_log_sink(f or None): f(kind, text) gets the records"},
+                         {"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
                          {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
                          {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},
                          {"start_recording", start_recording, METH_NOARGS, "from now on every compile is recorded"},

@@ -38,7 +38,15 @@ struct Counters {
 extern Counters counters;
 
 // Reasons under a heading: "hand_over", "fallback", "graph_break", ... Text to number.
-void count_reason(const char* heading, const std::string& text);
+void count_reason(const char* heading, const std::string& text, int64_t times = 1);
+
+struct UserLine {
+  std::string file, function;
+  int line = 0;
+};
+UserLine parse_line(const std::string& text);  // "file:line:function"; the file may hold colons
+// "file:line:function" lines with their source, as a traceback shows them.
+std::string stack_text(const std::vector<std::string>& stack);
 
 // The message of a break: type, explanation, hints, context, as users read it (spec/graph_breaks.md 2.1, items 1 to 6).
 std::string message_of(const BreakRecord& record);

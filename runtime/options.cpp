@@ -51,6 +51,9 @@ bool is_set(const char* variable) {
 void read_environment() {
   options.strict = is_set("KINTSUGI_STRICT");
   options.disable = is_set("KINTSUGI_DISABLE");
+  options.capture_scalar_outputs =
+      is_set("KINTSUGI_CAPTURE_SCALAR_OUTPUTS") || is_set("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
+  update_indirect();
   if (const char* text = std::getenv("KINTSUGI_STRESS")) {
     each_name(text, [](const std::string& name) {
       std::string error;
@@ -66,6 +69,10 @@ void read_environment() {
   }
 }
 
+void update_indirect() {
+  options.indirect = options.miss_every_guard || options.no_frameless || options.disable || options.stanced;
+}
+
 bool set_option(const std::string& name, int64_t value, std::string* error) {
   if (name == "recompile_limit" && (value < 1 || value > 1000)) {
     *error = "recompile_limit must lie between 1 and 1000, not " + std::to_string(value);
@@ -74,6 +81,7 @@ bool set_option(const std::string& name, int64_t value, std::string* error) {
 #define KN_OPTION(type, option, ...)           \
   if (name == #option) {                       \
     options.option = static_cast<type>(value); \
+    update_indirect();                         \
     return true;                               \
   }
   KN_OPTIONS(KN_OPTION)

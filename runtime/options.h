@@ -11,6 +11,14 @@ namespace kintsugi {
   KN_OPTION(int, recompile_limit, 8, "segments at one entry; past it new variants run plain")                  \
   KN_OPTION(bool, exact_locals, false, "every frame shows all bound locals, dead ones too")                    \
   KN_OPTION(bool, verbose, false, "records show more than their short form")                                   \
+  KN_OPTION(bool, fail_on_recompile_limit_hit, false, "the limit is an error: FailOnRecompileLimitHit")        \
+  KN_OPTION(bool, error_on_recompile, false, "a second variant is an error: RecompileError")                   \
+  KN_OPTION(bool, suppress_errors, false, "errors of backends and forbidden calls: the frame runs plain")      \
+  KN_OPTION(bool, automatic_dynamic_shapes, true, "sizes that differ become inputs")                           \
+  KN_OPTION(bool, assume_static_by_default, true, "sizes and numbers are constants at first")                  \
+  KN_OPTION(bool, specialize_int, false, "ints are always constants")                                          \
+  KN_OPTION(bool, specialize_float, false, "floats are always constants")                                      \
+  KN_OPTION(bool, capture_scalar_outputs, false, "item() stays in the graph")                                  \
   KN_OPTION(bool, disable, false, "compiled functions run plain")                                              \
   KN_OPTION(bool, strict, false, "an internal failure raises instead of running plain")                        \
   KN_OPTION(bool, break_everywhere, false, "stress: every instruction that can be called out is; no inlining") \
@@ -23,7 +31,9 @@ struct Options {
 #define KN_OPTION(type, name, value, ...) type name = value;
   KN_OPTIONS(KN_OPTION)
 #undef KN_OPTION
-  uint32_t logs = 0;  // bits by LogKind, see log.h
+  uint32_t logs = 0;      // bits by LogKind, see log.h
+  bool stanced = false;   // set_stance: another than the default, or a forced backend
+  bool indirect = false;  // a call may not go straight to a segment
 
   bool stressed() const { return break_everywhere || miss_every_guard || tiny_code_memory || no_fuse || no_frameless; }
 };
@@ -35,6 +45,8 @@ void read_environment();
 
 // By name, for kt._dynamo.config. False: there is no such setting, or the value does not fit (*error says which).
 bool set_option(const std::string& name, int64_t value, std::string* error);
+// After a change of what `indirect` is made of.
+void update_indirect();
 // "name,name" as in KINTSUGI_LOGS; replaces the set.
 bool set_logs(const std::string& names, std::string* error);
 

@@ -9,6 +9,8 @@
 #include "guards/check.h"
 #include "runtime/exits.h"
 #include "runtime/frame.h"
+#include "runtime/hook.h"
+#include "runtime/marks.h"
 #include "runtime/tensor.h"
 
 namespace kintsugi {
@@ -107,6 +109,29 @@ int run_call(NativeState* state, const Step* step) {
   size_t positional = (step->list.size() - named) | PY_VECTORCALL_ARGUMENTS_OFFSET;
   PyObject* callable = constant(state, step->constant);
   return put(state, step->dst, PyObject_Vectorcall(callable, arguments.data() + 1, positional, names));
+}
+
+int opaque_call(NativeState* state, const Step* step) {
+  std::vector<PyObject*> arguments(step->list.size() + 1);
+  for (size_t i = 0; i < step->list.size(); ++i) arguments[i + 1] = object(state, step->list[i]);
+  PyObject* callable = constant(state, step->constant);
+  CaptureScope off(false);
+  Ref result(
+      PyObject_Vectorcall(callable, arguments.data() + 1, step->list.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  if (!result) return kLeave;
+  if (!PyTuple_CheckExact(result.get()) || PyTuple_GET_SIZE(result.get()) != step->imm) {
+    PyErr_SetString(PyExc_SystemError, "kintsugi: an opaque call answered something else");
+    return kLeave;
+  }
+  for (Py_ssize_t i = 0; i < step->imm; ++i)
+    put(state, step->dst + static_cast<ValueId>(i), Py_NewRef(PyTuple_GET_ITEM(result.get(), i)));
+  return kDone;
+}
+
+int set_strict(NativeState* state, const Step* step) {
+  bool wanted = step->a == kNoValue ? step->imm != 0 : state->values[step->a] != 0;
+  state->values[step->dst] = std::exchange(error_on_graph_break, wanted);
+  return kDone;
 }
 
 int pure_call(NativeState* state, const Step* step) {
@@ -342,6 +367,8 @@ HelperTable make_table() {
   set(StepKind::k_group, contained_step<run_group>);
   set(StepKind::k_run_op, contained_step<run_op>);
   set(StepKind::k_run_call, contained_step<run_call>);
+  set(StepKind::k_opaque_call, contained_step<opaque_call>);
+  set(StepKind::k_set_strict, contained_step<set_strict>);
   set(StepKind::k_pure_call, contained_step<pure_call>);
   set(StepKind::k_unbox, contained_step<unbox>);
   set(StepKind::k_tensor_view, contained_step<view>);

@@ -5,6 +5,8 @@ from kintsugi import _runtime
 __all__ = [name for name in vars(_runtime) if not name.startswith('_')]
 globals().update({name: getattr(_runtime, name) for name in __all__})
 if hasattr(_runtime, '_driver'):
+    from kintsugi import _dynamo, _higher_order_ops, _logging, compiler, library
     from kintsugi._compile import compile
-    from kintsugi import _dynamo, _logging, compiler
-    __all__ += ['compile', 'compiler']
+    from kintsugi._higher_order_ops import cond
+    from kintsugi.library import ops
+    __all__ += ['compile', 'compiler', 'cond', 'library', 'ops']

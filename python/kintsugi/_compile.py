@@ -1,31 +1,60 @@
 """kt.compile: which Python function is behind a callable, and the wrapper around it."""
 import functools
+import os
 import types
+import warnings
 
 from ._runtime import _driver
 
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
-def compile(model=None, *, fullgraph=False, dynamic=None):
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None, disable=False,
+            recompile_limit=None, isolate_recompiles=False):
     """Returns a callable that does what `model` does, compiled as it runs.
 
-    model      a function, method, partial, callable object or class; omitted: a decorator is returned
-    fullgraph  True: the first place that cannot be compiled raises kt._dynamo.exc.Unsupported
-    dynamic    None: sizes and numbers are constants until they change; True: inputs from the start; False: always constants
+    model               a function, method, partial, callable object or class; omitted: a decorator is returned
+    fullgraph           True: the first place that cannot be compiled raises kt._dynamo.exc.Unsupported
+    dynamic             None: sizes and numbers are constants until they change; True: inputs from the start; False: constants
+    backend             a name or callable that gets each graph (see kt._dynamo.backends); None: the default one
+    mode, options       for the backend; the default one knows the modes' names and has no options. Not both
+    name                for records only
+    disable             True: `model` comes back as it is
+    recompile_limit     variants of this wrapper's entries, instead of kt._dynamo.config.recompile_limit
+    isolate_recompiles  True: what this wrapper compiles is its own
 
     >>> @kt.compile
     ... def step(x, v): return x + 0.1 * v
     """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be given, not both")
     if dynamic not in (None, True, False):
         raise TypeError(f"dynamic must be None, True or False, not {dynamic!r}")
-    settings = (bool(fullgraph), -1 if dynamic is None else int(dynamic))
     if model is None:
-        return lambda function: _wrap(function, settings)
+        return lambda function: compile(
+            function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name, disable=disable,
+            recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles)
+    if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
+        raise ValueError(f"recompile_limit is a positive int, not {recompile_limit!r}")
+    from ._dynamo import backends, config
+    found = backends.lookup_backend(backend)
+    if mode is not None and found is None and mode not in _MODES:
+        raise RuntimeError(f"the default backend has no mode {mode!r}; there are {', '.join(_MODES)}")
+    if (mode is not None or options) and found is not None:
+        warnings.warn(f"backend {backends.name_of(found)!r} takes no mode or options; they have no effect", stacklevel=2)
+    assert not (config.fail_on_recompile_limit_hit and config.suppress_errors), (
+        "config.fail_on_recompile_limit_hit goes with suppress_errors=False only")
+    assert callable(model) or isinstance(model, (staticmethod, classmethod)), (
+        f"kt.compile takes a callable, not {type(model).__name__!r}: {model!r}")
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE", "0") not in ("", "0"):
+        return model
+    settings = (bool(fullgraph), -1 if dynamic is None else int(dynamic), found, bool(isolate_recompiles), recompile_limit or 0)
     return _wrap(model, settings)
 
 
-def compile_again(function, fullgraph, dynamic):
+def compile_again(function, fullgraph, dynamic, backend):
     """What a pickle of a compiled function calls."""
-    return _driver.make_compiled(function, fullgraph, dynamic)
+    return _driver.make_compiled(function, fullgraph, dynamic, backend)
 
 
 def stripped(function):
@@ -35,6 +64,8 @@ def stripped(function):
             function = function.__wrapped__
         elif type(function) is _driver.DisabledFunction:
             function = function.__wrapped__
+        elif isinstance(function, types.MethodType) and stripped(function.__func__) is not function.__func__:
+            function = types.MethodType(stripped(function.__func__), function.__self__)
         else:
             return function
 
@@ -54,8 +85,6 @@ def _wrap(model, settings):
         if call is not None:
             model.__call__ = _wrap(call, settings)
         return model
-    if not callable(model):
-        raise TypeError(f"kt.compile takes a callable, not {type(model).__name__!r}: {model!r}")
     call = type(model).__dict__.get("__call__")
     if isinstance(call, types.FunctionType):
         return types.MethodType(_wrap(call, settings), model)

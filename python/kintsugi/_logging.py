@@ -1,14 +1,82 @@
-"""kt._logging: which records the runtime writes to stderr."""
+"""kt._logging: which records the runtime writes. They go to loggers named kintsugi.__<artifact>, at DEBUG, and from there to
+stderr; the environment variable KINTSUGI_LOGS (or TORCH_LOGS) has them written to stderr directly."""
+import logging
+import os
+import warnings
+
 from ._runtime import _driver
 
+# Artifacts with records of their own, and those that are said in another's.
 _KINDS = ("graph_breaks", "recompiles", "guards", "graph", "plan", "asm")
-_on = set()
+_SAID_BY = {"recompiles_verbose": "recompiles", "graph_code": "graph", "bytecode": "plan"}
+_NO_RECORDS = ("side_effects", "trace_source", "trace_bytecode")
+_COMPONENTS = ("dynamo", "all")
+_artifacts = {name: logging.getLogger(f"kintsugi.__{name}") for name in (*_KINDS, *_SAID_BY, *_NO_RECORDS)}
+
+
+class _Format(logging.Formatter):
+    def format(self, record):
+        head = (f"{record.levelname[0]}{self.formatTime(record, '%m%d %H:%M:%S')}.{int(record.msecs):03d} {record.thread} "
+                f"{record.filename}:{record.lineno}] [{getattr(record, 'compile_id', '0/0')}] [{record.name.rpartition('.')[2]}] ")
+        return "\n".join(head + line for line in record.getMessage().split("\n"))
+
+
+class _Stderr(logging.StreamHandler):
+    """The stderr of now, whatever it was at import."""
+
+    @property
+    def stream(self):
+        import sys
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value):
+        pass
+
+
+_handler = _Stderr()
+_handler.setFormatter(_Format())
+_wanted = {}
 
 
 def set_logs(**settings):
-    """set_logs(graph_breaks=True, guards=False): switches kinds of records on and off; the others stay as they are."""
+    """set_logs(graph_breaks=True, dynamo=logging.DEBUG): exactly these records from now on; without arguments, none.
+
+    Artifacts: graph_breaks, recompiles, recompiles_verbose, guards, graph, graph_code, bytecode, plan, asm, side_effects,
+    trace_source, trace_bytecode; True or False. Components: dynamo, all; a level of logging.
+    """
     for name, value in settings.items():
-        if name not in _KINDS:
-            raise ValueError(f"no record is called {name!r}; there are {', '.join(_KINDS)}")
-        (_on.add if value else _on.discard)(name)
-    _driver.set_logs(",".join(sorted(_on)))
+        if name in _artifacts:
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} is an artifact: True or False, not {value!r}")
+        elif name in _COMPONENTS:
+            if isinstance(value, bool) or not isinstance(value, int) or logging.getLevelName(value).startswith("Level"):
+                raise ValueError(f"{name} is a component: a level of logging, not {value!r}")
+        else:
+            raise TypeError(f"set_logs has no setting {name!r}; there are {', '.join((*_artifacts, *_COMPONENTS))}")
+    if os.environ.get("KINTSUGI_LOGS") or os.environ.get("TORCH_LOGS"):
+        warnings.warn("set_logs does nothing: the environment says which records are written", stacklevel=2)
+        return
+    _wanted.clear()
+    kinds = set()
+    for name, logger in _artifacts.items():
+        on = settings.get(name, False)
+        logger.setLevel(logging.DEBUG if on else logging.NOTSET)
+        logger.propagate = not on
+        (logger.addHandler if on else logger.removeHandler)(_handler)
+        if on and name not in _NO_RECORDS:
+            kinds.add(_SAID_BY.get(name, name))
+            _wanted.setdefault(_SAID_BY.get(name, name), []).append(logger)
+    for name in _COMPONENTS:
+        logging.getLogger("kintsugi").setLevel(settings.get(name, logging.WARNING))
+    _driver.set_log_sink(_emit if kinds else None)
+    _driver.set_logs(",".join(sorted(kinds)))
+
+
+def _emit(kind, text):
+    for logger in _wanted.get(kind, ()):
+        logger.debug("%s", text)
+
+
+if os.environ.get("TORCH_LOGS") and not os.environ.get("KINTSUGI_LOGS"):
+    _driver.set_logs(",".join(name for name in os.environ["TORCH_LOGS"].replace("+", "").split(",") if name in _KINDS))

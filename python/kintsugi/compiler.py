@@ -3,8 +3,33 @@ import types
 
 from ._runtime import _driver
 from ._compile import compile, stripped  # noqa: F401
+from ._dynamo.decorators import allow_in_graph, assume_constant_result, nonstrict_trace, substitute_in_graph  # noqa: F401
+from ._stance import set_stance  # noqa: F401
 
 reset = _driver.reset
+
+
+def list_backends(exclude_tags=("debug", "experimental")):
+    """The names of the backends that kt.compile takes."""
+    from ._dynamo import backends
+    return backends.list_backends(exclude_tags)
+
+
+def set_default_backend(backend):
+    """The backend of kt.compile where none is given. None: the built-in one."""
+    from ._dynamo import backends
+    backends.set_default_backend(backend)
+
+
+def get_default_backend():
+    """What set_default_backend was given, or "kintsugi"."""
+    from ._dynamo import backends
+    return backends.get_default_backend()
+
+
+is_compiling = _driver.is_compiling
+is_dynamo_compiling = _driver.is_dynamo_compiling
+is_exporting = _driver.is_exporting
 
 
 def disable(fn=None, recursive=True, *, reason=None):
@@ -28,13 +53,13 @@ def disable(fn=None, recursive=True, *, reason=None):
         return type(function)(disable(function.__func__, recursive, reason=reason))
     if isinstance(function, type):
         for name in ("__init__", "__call__"):
-            if isinstance(function.__dict__.get(name), types.FunctionType):
+            if name in function.__dict__:
                 setattr(function, name, disable(function.__dict__[name], recursive, reason=reason))
         return function
     if not callable(function):
         raise TypeError(f"kt.compiler.disable takes a callable, not {type(function).__name__!r}: {function!r}")
     if recursive or not isinstance(function, types.FunctionType):
-        return _driver.make_disabled(function, True, reason)
+        return _marked_like(_driver.make_disabled(function, True, reason), function)
     # The frame of a copy is marked, so that the original called by its own name is still compiled.
     copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__,
                               function.__closure__)
@@ -45,4 +70,13 @@ def disable(fn=None, recursive=True, *, reason=None):
     _driver.skip_code(copy.__code__)
     wrapper = _driver.make_disabled(copy, False, reason)
     wrapper.__wrapped__ = function
+    return _marked_like(wrapper, function)
+
+
+def _marked_like(wrapper, function):
+    if "forbidden" in _driver.marks(function):
+        _driver.mark(wrapper, "forbidden")
     return wrapper
+
+
+_driver.mark(disable, "disable_called")

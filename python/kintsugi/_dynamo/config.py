@@ -2,45 +2,130 @@
 
 `with kt._dynamo.config.patch(recompile_limit=2): ...` sets some for a while; patch also decorates functions.
 """
-import contextlib
+import difflib
+import functools
+import os
 import sys
 import types
 
 from .._runtime import _driver
 
+_ALIASES = {"cache_size_limit": "recompile_limit", "accumulated_cache_size_limit": "accumulated_recompile_limit",
+            "ignore_logger_methods": "ignore_logging_functions"}
+# Settings that only Python reads. Those without an effect here are told in docs/differences.md.
+_values = {
+    "reorderable_logging_functions": set(),
+    "ignore_logging_functions": set(),
+    "side_effect_replay_policy": "info",
+    # Without an effect.
+    "accumulated_recompile_limit": 256,
+    "nested_graph_breaks": True,
+    "capture_dynamic_output_shape_ops": False,
+    "allow_unspec_int_on_nn_module": False,
+    "rewrite_assert_with_torch_assert": True,
+    "allow_empty_graphs": False,
+    "dont_skip_tracing": False,
+}
+_CHOICES = {"side_effect_replay_policy": ("info", "silent", "warn", "error")}
+
 
 class _Settings(types.ModuleType):
     def __getattr__(self, name):
-        found = _driver.settings().get(name)
+        known = _ALIASES.get(name, name)
+        if known in _values:
+            return _values[known]
+        found = _driver.settings().get(known)
         if found is None:
-            raise AttributeError(f"kt._dynamo.config has no setting {name!r}; there are {', '.join(_driver.settings())}")
+            raise _unknown(name)
         return found[0]
 
     def __setattr__(self, name, value):
-        found = _driver.settings().get(name)
-        if found is None:
-            raise AttributeError(f"kt._dynamo.config has no setting {name!r}; there are {', '.join(_driver.settings())}")
-        if type(value) is not type(found[0]):
-            raise TypeError(f"kt._dynamo.config.{name} is a {type(found[0]).__name__} ({found[1]}), not {value!r}")
-        _driver.set_option(name, int(value))
+        known = _ALIASES.get(name, name)
+        if known in _values:
+            before, meaning = _values[known], ""
+        else:
+            found = _driver.settings().get(known)
+            if found is None:
+                raise _unknown(name)
+            before, meaning = found[0], f" ({found[1]})"
+        if type(value) is not type(before):
+            raise TypeError(f"kt._dynamo.config.{name} is a {type(before).__name__}{meaning}, not {value!r}")
+        if known in _CHOICES and value not in _CHOICES[known]:
+            raise ValueError(f"kt._dynamo.config.{name} is one of {', '.join(_CHOICES[known])}, not {value!r}")
+        if known in _values:
+            _values[known] = value
+            _tell_sets()
+        else:
+            _driver.set_option(known, int(value))
 
     def __dir__(self):
-        return [*super().__dir__(), *_driver.settings()]
+        return [*super().__dir__(), *_values, *_driver.settings(), *_ALIASES]
 
 
-@contextlib.contextmanager
-def patch(settings=None, /, **more):
-    """Sets some settings inside a with block or a decorated function, and puts the old values back."""
-    module = sys.modules[__name__]
+def _tell_sets():
+    _driver.set_logging_sets(_values["reorderable_logging_functions"], _values["ignore_logging_functions"])
+
+
+def _unknown(name):
+    names = [*_driver.settings(), *_values, *_ALIASES]
+    close = difflib.get_close_matches(name, names, n=3)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    return AttributeError(f"kt._dynamo.config has no setting {name!r}.{hint} There are {', '.join(names)}")
+
+
+class patch:
+    """patch(name=value), patch("name", value) or patch({...}): sets some settings inside a with block or a decorated function."""
+
+    def __init__(self, settings=None, value=None, /, **more):
+        if isinstance(settings, str):
+            settings = {settings: value}
+        self._wanted = {**(settings or {}), **more}
+        self._before = []
+        for name in self._wanted:
+            getattr(sys.modules[__name__], name)  # refused at once
+
+    def __enter__(self):
+        module = sys.modules[__name__]
+        before = {name: getattr(module, name) for name in self._wanted}
+        self._before.append(before)
+        try:
+            for name, value in self._wanted.items():
+                setattr(module, name, value)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *error):
+        for name, value in self._before.pop().items():
+            setattr(sys.modules[__name__], name, value)
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def patched(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return patched
+
+
+_FOR_REGIONS = ("verbose", "rewrite_assert_with_torch_assert", "capture_scalar_outputs", "allow_unspec_int_on_nn_module",
+                "dont_skip_tracing", "nested_graph_breaks")
+
+
+def patch_dynamo_config(settings=None, value=None, /, **more):
+    """As patch, for the settings that may change inside compiled code."""
+    if isinstance(settings, str):
+        settings = {settings: value}
     wanted = {**(settings or {}), **more}
-    before = {name: getattr(module, name) for name in wanted}
-    try:
-        for name, value in wanted.items():
-            setattr(module, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
+    for name, value in wanted.items():
+        if name not in _FOR_REGIONS:
+            raise ValueError(f"patch_dynamo_config sets {', '.join(_FOR_REGIONS)}, not {name!r}")
+        if type(value) is not bool:
+            raise ValueError(f"{name} is True or False, not {value!r}")
+    return patch(wanted)
 
 
+_tell_sets()
+if os.environ.get("TORCHDYNAMO_DISABLE", "0") not in ("", "0"):
+    _driver.set_option("disable", 1)
 sys.modules[__name__].__class__ = _Settings

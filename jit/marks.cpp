@@ -1,0 +1,499 @@
+// Calls of callables that carry a mark: breaks on demand, forbidden ones, those that are one opaque call, and the
+// switches that the trace itself carries out. runtime/marks.cpp knows the marks.
+#include "jit/tracer_core.h"
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+bool is_left_to_the_frame(BreakReason reason) {
+  return reason == BreakReason::k_skip_frame || reason == BreakReason::k_step_unsupported;
+}
+
+std::string forbidden_text(PyObject* callable) {
+  Ref name(PyObject_GetAttrString(callable, "__qualname__"));
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  std::string result = "Attempt to trace forbidden callable " + std::string(text != nullptr ? text : "?");
+  PyErr_Clear();
+  return result;
+}
+
+// ---- Ends ----------------------------------------------------------------------------------------------------------
+
+Flow Tracer::end_without_plan() {
+  BreakRecord record;
+  record.reason = static_cast<int32_t>(reason_);
+  record.context = context_;
+  record.stack = user_stack();
+  plan().breaks.assign(1, std::move(record));
+  ended_ = true;
+  return Flow::kEnd;
+}
+
+Flow Tracer::fail(Failure failure, std::string text) {
+  result_->failure = failure;
+  reason_ = BreakReason::k_internal;
+  context_ = std::move(text);
+  return end_without_plan();
+}
+
+// The frame that asked for it runs plain, all of it or the rest; in an inlined callee, the callee does so on its own.
+Flow Tracer::leave_skipped() {
+  if (frames_.size() > 1) restart_without_this_call();
+  bool empty = trace_.nodes.empty() && tensor_calls_ == 0;
+  if (reason_ == BreakReason::k_step_unsupported && !empty) {
+    frame().stack = frame().before;
+    ExitId exit = exit_here(ExitKind::kHandOver);
+    BreakRecord record;
+    record.reason = static_cast<int32_t>(reason_);
+    record.context = context_;
+    record.stack = user_stack();
+    plan().breaks.push_back(std::move(record));
+    plan().exits[exit].break_index = static_cast<int32_t>(plan().breaks.size() - 1);
+    finish(exit);
+    return Flow::kEnd;
+  }
+  if (reason_ == BreakReason::k_step_unsupported) reason_ = BreakReason::k_step_empty;
+  result_->skips_frame = true;
+  return end_without_plan();
+}
+
+// ---- Marks ---------------------------------------------------------------------------------------------------------
+
+// Of kt._dynamo.config's logging sets: left out, or called without a break.
+bool Tracer::call_log(Value* callable, std::vector<Value*>& arguments, PyObject* names, Flow* flow) {
+  PyObject *function = callable->object, *self = nullptr;
+  std::vector<Value*> all = arguments;
+  bool bound = callable->kind == ValueKind::kMethod && callable->items.size() == 2;
+  if (bound) {
+    function = force(callable->items[0])->object;
+    all.insert(all.begin(), callable->items[1]);
+  }
+  if (function == nullptr) return false;
+  // A method that was looked up for a call is its function, and the object the first argument.
+  if ((bound || PyFunction_Check(function)) && all.size() > (names == nullptr ? 0 : PyTuple_GET_SIZE(names))) {
+    Value* receiver = force(all[0]);
+    if (receiver->kind == ValueKind::kObject && receiver->is_real()) self = receiver->object;
+  }
+  LogRole role = log_role(function, self);
+  if (role == LogRole::kNone) return false;
+  if (role == LogRole::kIgnored) {
+    frame().stack.push_back(none());
+    *flow = Flow::kGo;
+    return true;
+  }
+  *flow = call_for_effect(function, all, names, /*checked_from=*/bound ? 1 : 0);
+  return true;
+}
+
+bool Tracer::call_marked(Value* callable, std::vector<Value*>& arguments, PyObject* names, Flow* flow) {
+  if (callable->kind == ValueKind::kPartial && nonstrict_.count(callable) != 0) {
+    *flow = call_opaque(callable->items[1]->object, /*structured=*/true, arguments, names);
+    return true;
+  }
+  if (any_log_roles() && call_log(callable, arguments, names, flow)) return true;
+  bool known =
+      callable->is_constant() || ((callable->kind == ValueKind::kFunction || callable->kind == ValueKind::kObject) &&
+                                  callable->is_real() && callable->source >= 0);
+  if (!known || callable->object == nullptr) return false;
+  Mark mark = mark_of(callable->object);
+  bool by_identity = !callable->is_constant() && (mark.kind != MarkKind::kNone || marks_look_alike(callable->object));
+  if (by_identity && callable->object != reinterpret_cast<PyObject*>(input_.function)) {
+    ConstantId object = constant_id(callable->object, Hold::kWeak);
+    Guard& same = guard(GuardKind::k_same, callable->source);
+    same.a = callable->id;
+    same.constant = object;
+  }
+  if (mark.kind == MarkKind::kNone) return false;
+  *flow = follow_mark(mark, callable, arguments, names);
+  return true;
+}
+
+Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>& arguments, PyObject* names) {
+  switch (mark.kind) {
+    case MarkKind::kForbidden: return fail(Failure::kForbidden, forbidden_text(callable->object));
+    case MarkKind::kBreak: {
+      std::string context = mark.context;
+      if (callable->is_constant() && context.empty()) {
+        for (Value* argument : arguments) {
+          argument = force(argument);
+          if (!argument->is_constant() || !PyUnicode_CheckExact(argument->object)) continue;
+          const char* given = PyUnicode_AsUTF8(argument->object);  // null: a lone surrogate
+          if (given != nullptr) context = given;
+        }
+      }
+      bool strict = input_.policy.fullgraph || strict_;
+      bool steps = mark.reason == BreakReason::k_step_unsupported && strict;
+      return stop(steps ? BreakReason::k_step_strict : mark.reason, context);
+    }
+    case MarkKind::kAnswer:
+      result_->reads_compiling = true;
+      frame().stack.push_back(constant(mark.object));
+      return Flow::kGo;
+    case MarkKind::kSetStrict: return set_strict(arguments);
+    case MarkKind::kOpaque: return call_opaque(callable->object, /*structured=*/false, arguments, names);
+    case MarkKind::kNonstrict: return call_opaque(callable->object, /*structured=*/true, arguments, names);
+    case MarkKind::kMakesNonstrict: {
+      Value* function = arguments.size() == 1 && names == nullptr ? force(arguments[0]) : nullptr;
+      if (function == nullptr || function->kind != ValueKind::kFunction || !function->is_real())
+        return stop(BreakReason::k_nonstrict_local, forbidden_text(callable->object));
+      static PyObject* partial = [] {
+        Ref functools(PyImport_ImportModule("functools"));
+        return functools ? PyObject_GetAttrString(functools.get(), "partial") : nullptr;
+      }();
+      if (partial == nullptr) return stop(BreakReason::k_internal, "functools");
+      Value* made = make(ValueKind::kPartial);
+      made->items = {constant(partial), function};
+      nonstrict_.insert(made);
+      frame().stack.push_back(made);
+      return Flow::kGo;
+    }
+    case MarkKind::kConstantResult: return constant_result(callable->object, arguments, names);
+    case MarkKind::kSubstituted: return call(wrap_bound(mark.object, "a stand-in"), std::move(arguments), names);
+    case MarkKind::kPrinted: {
+      size_t before = trace_.records.size();
+      Flow flow = call_for_effect(callable->object, arguments, names, -1);
+      form_ = {CallForm::kFunction, 0, callable->object};
+      if (flow == Flow::kGo) note_call(before, arguments, names, nullptr);
+      return flow;
+    }
+    case MarkKind::kWithoutEffect: frame().stack.push_back(none()); return Flow::kGo;
+    case MarkKind::kCond: return call_cond(arguments, names);
+    case MarkKind::kNone: break;
+  }
+  return stop(BreakReason::k_internal, "a mark");
+}
+
+static bool may_be_logged(Tracer& t, Value* value) {
+  value = t.force(value);
+  if (value->kind == ValueKind::kTensor || value->is_number() || t.is_pure_object(value)) return true;
+  PyObject* object;
+  if (t.fold(value, &object)) return true;
+  std::vector<Value*>* items;
+  if (value->type != nullptr || !t.list_items(value, &items)) return false;
+  for (size_t i = 0; i < items->size(); ++i)
+    if (!may_be_logged(t, t.item_at(value, i))) return false;
+  return true;
+}
+
+// A call for its effect alone, in its place. checked_from: from which argument on they must be what logs are made of;
+// -1: whatever it is given.
+Flow Tracer::call_for_effect(PyObject* function, const std::vector<Value*>& arguments, PyObject* names,
+                             int checked_from) {
+  if (checked_from >= 0 && names != nullptr) return stop(BreakReason::k_not_reorderable, "keywords");
+  for (size_t i = static_cast<size_t>(std::max(checked_from, 0)); i < arguments.size() && checked_from >= 0; ++i)
+    if (!may_be_logged(*this, arguments[i])) return stop(BreakReason::k_not_reorderable, "an object");
+  Value* ignored = nullptr;
+  Flow flow = tensor_run(function, arguments, names, nullptr, &ignored);
+  --tensor_calls_;
+  if (flow == Flow::kGo) frame().stack.push_back(none());
+  return flow;
+}
+
+Flow Tracer::set_strict(std::vector<Value*>& arguments) {
+  Value* wanted = arguments.size() == 1 ? force(arguments[0]) : nullptr;
+  if (wanted == nullptr ||
+      !(wanted->kind == ValueKind::kBool || (wanted->is_constant() && PyBool_Check(wanted->object))))
+    return stop(BreakReason::k_builtin, "error_on_graph_break of what is no bool");
+  ExitId exit = exit_here(ExitKind::kRaise);
+  Step& step = record(StepKind::k_set_strict);
+  step.on_fail = exit;
+  if (wanted->is_constant()) {
+    step.imm = wanted->object == Py_True;
+  } else {
+    step.a = wanted->id;
+  }
+  Value* before = make(ValueKind::kBool);
+  before->int_hint = strict_;
+  step.dst = before->id = new_value();
+  strict_ = wanted->is_constant() ? wanted->object == Py_True : wanted->int_hint != 0;
+  frame().stack.push_back(before);
+  return Flow::kGo;
+}
+
+constexpr int kOfCond = 2;  // ints and floats of the result vary
+
+// ---- Opaque calls --------------------------------------------------------------------------------------------------
+
+// What the function is shown while it is compiled: a tensor of ones for a tensor. Null: `refused`, or an exception.
+Ref Tracer::placeholder(Value* value, bool structured, std::string* refused) {
+  value = force(value);
+  if (structured && value->is_number()) value = specialise(value);
+  std::vector<Value*>* items;
+  switch (value->kind) {
+    case ValueKind::kTensor: {
+      Shape shape = shape_of(*value->layout);
+      Ref sizes(PyTuple_New(shape.rank));
+      for (int d = 0; sizes && d < shape.rank; ++d)
+        PyTuple_SET_ITEM(sizes.get(), d, PyLong_FromLongLong(shape.sizes[d]));
+      Ref module(PyImport_ImportModule("kintsugi._opaque"));
+      return Ref(module && sizes ? PyObject_CallMethod(module.get(), "placeholder", "Os", sizes.get(),
+                                                       info(value->layout->dtype).name)
+                                 : nullptr);
+    }
+    case ValueKind::kInt: return Ref(PyLong_FromLongLong(value->int_hint));
+    case ValueKind::kBool: return Ref(PyBool_FromLong(value->int_hint));
+    case ValueKind::kFloat: return Ref(PyFloat_FromDouble(value->float_hint));
+    case ValueKind::kTuple:
+    case ValueKind::kList: {
+      if (value->type != nullptr || !list_items(value, &items)) break;
+      Ref list(PyList_New(0));
+      for (size_t i = 0; list && i < items->size(); ++i) {
+        Ref item = placeholder(item_at(value, i), structured, refused);
+        if (!item || PyList_Append(list.get(), item.get()) < 0) return Ref();
+      }
+      return value->kind == ValueKind::kList || !list ? std::move(list) : Ref(PyList_AsTuple(list.get()));
+    }
+    case ValueKind::kDict: {
+      if (!dict_complete(value)) break;
+      Ref dict(PyDict_New());
+      for (auto& [key, item] : value->entries) {
+        if (item == nullptr) continue;
+        Ref part = placeholder(item, structured, refused);
+        if (!part || PyDict_SetItem(dict.get(), key, part.get()) < 0) return Ref();
+      }
+      return dict;
+    }
+    case ValueKind::kConstant: {
+      PyTypeObject* type = Py_TYPE(value->object);
+      bool plain = value->object == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+                   type == &PyUnicode_Type || std::string(type->tp_name).rfind("kintsugi.", 0) == 0;
+      if (plain) return Ref::share(value->object);
+      break;
+    }
+    default: break;
+  }
+  PyTypeObject* type = type_of(value);
+  *refused = type != nullptr ? type->tp_name : "an object that is not modelled";
+  return Ref();
+}
+
+// The values of a result, built like the example. `leaf`: the tensors and floats in it, in order.
+Value* Tracer::result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, int structured) {
+  if (is_tensor(example) || (structured != 1 && PyFloat_CheckExact(example)) ||
+      (structured == kOfCond && PyLong_CheckExact(example)))
+    return *(*leaf)++;
+  if (PyTuple_CheckExact(example) || PyList_CheckExact(example)) {
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(example); ++i)
+      items.push_back(result_like(PySequence_Fast_GET_ITEM(example, i), leaf, structured));
+    return PyTuple_CheckExact(example) ? tuple_of(std::move(items)) : list_of(std::move(items));
+  }
+  if (PyDict_CheckExact(example)) {
+    Value* dict = make(ValueKind::kDict);
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(example, &at, &key, &item);)
+      dict_put(dict, key, result_like(item, leaf, structured));
+    return dict;
+  }
+  return constant(example);
+}
+
+// The function runs once on placeholders: what it answers tells the layouts. At run time it is called as it is, capture
+// off, and its answer has to be of the same structure (python/kintsugi/_opaque.py).
+Flow Tracer::call_opaque(PyObject* function, bool structured, std::vector<Value*>& arguments, PyObject* names) {
+  BreakReason refusal = structured ? BreakReason::k_nonstrict_input : BreakReason::k_graph_arguments;
+  Ref shown(PyList_New(0));
+  bool dynamic = false;
+  for (Value*& argument : arguments) {
+    argument = force(argument);
+    if (structured && argument->is_number()) argument = specialise(argument);
+    std::string refused;
+    Ref stand = placeholder(argument, structured, &refused);
+    if (!stand) return stop(refused.empty() ? BreakReason::k_internal : refusal, refused);
+    dynamic = dynamic || (argument->kind == ValueKind::kTensor && argument->dynamic);
+    if (PyList_Append(shown.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
+  }
+  return call_shown(function, "trace_call", structured, arguments, names, shown.get(), dynamic);
+}
+
+Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, std::vector<Value*>& arguments,
+                        PyObject* names, PyObject* shown, bool dynamic) {
+  Ref module(PyImport_ImportModule("kintsugi._opaque"));
+  if (!module) return stop(BreakReason::k_internal, "kintsugi._opaque");
+  Ref traced;
+  {
+    CompilingScope compiling;
+    traced = Ref(PyObject_CallMethod(module.get(), helper, "OOOii", function, shown, names == nullptr ? Py_None : names,
+                                     structured, dynamic));
+  }
+  if (!traced) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Ref text(value == nullptr ? nullptr : PyObject_Str(value));
+    std::string what = text && PyUnicode_AsUTF8(text.get()) != nullptr ? PyUnicode_AsUTF8(text.get()) : "?";
+    std::string name = type == nullptr ? "" : reinterpret_cast<PyTypeObject*>(type)->tp_name;
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    if (name == "NoFakeRule") return fail(Failure::kRuntime, what);
+    if (name == "Uncaptured") return fail(Failure::kUncaptured, what);
+    if (name == "Unrepresentable")
+      return stop(structured ? BreakReason::k_nonstrict_output : BreakReason::k_graph_result, what);
+    return stop(BreakReason::k_opaque_fails, name + ": " + what);
+  }
+  PyObject* caller = PyTuple_GET_ITEM(traced.get(), 0);
+  PyObject* example = PyTuple_GET_ITEM(traced.get(), 1);
+  PyObject* leaves = PyTuple_GET_ITEM(traced.get(), 2);
+  keep(traced.get());
+  keep(function);
+  std::vector<ValueId> objects;
+  size_t first = trace_.records.size();
+  for (Value* argument : arguments) objects.push_back(object_of(argument));
+  ConstantId called = constant_id(caller, Hold::kStrong);
+  ExitId exit = exit_here(ExitKind::kRaise);
+  size_t at = trace_.records.size();
+  Step& step = record(StepKind::k_opaque_call);
+  step.constant = called;
+  step.list = std::move(objects);
+  step.on_fail = exit;
+  step.imm = PyTuple_GET_SIZE(leaves);
+  std::vector<Value*> parts;
+  std::vector<std::pair<Value*, ValueId>> numbers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(leaves); ++i) {
+    PyObject* leaf = PyTuple_GET_ITEM(leaves, i);
+    ValueId id = new_value();
+    if (i == 0) trace_.records[at].step.dst = id;
+    if (is_tensor(leaf)) {
+      Layout* layout = as_tensor(leaf)->layout;
+      retain(layout);
+      parts.push_back(tensor_value(layout, id, dynamic));
+    } else {
+      bool whole = PyLong_Check(leaf);
+      Value* number = make(whole ? ValueKind::kInt : ValueKind::kFloat);
+      if (whole) number->int_hint = PyLong_AsLongLong(leaf);
+      if (!whole) number->float_hint = PyFloat_AS_DOUBLE(leaf);
+      number->boxed = id;
+      parts.push_back(number);
+      numbers.emplace_back(number, id);
+    }
+  }
+  for (auto& [number, id] : numbers) {  // cannot fail: the caller has looked
+    Step& unbox = record(StepKind::k_unbox);
+    unbox.a = id;
+    unbox.imm = number->kind == ValueKind::kFloat ? 1 : 0;
+    unbox.on_fail = exit;
+    unbox.dst = number->id = new_value();
+  }
+  ++tensor_calls_;
+  Value* whole = parts.size() == 1 && is_tensor(example) ? parts[0] : make(ValueKind::kTuple);
+  form_ = {CallForm::kOpaque, 0, function};
+  note_call(first, arguments, names, whole);
+  PyObject* paths = PyTuple_GET_ITEM(traced.get(), 3);
+  for (size_t i = 0; i < parts.size() && whole != parts[0]; ++i) {
+    form_ = {CallForm::kLeaf, 0, PyTuple_GET_ITEM(paths, i)};
+    note_call(trace_.records.size(), {whole}, nullptr, parts[i]);
+  }
+  auto leaf = parts.cbegin();
+  frame().stack.push_back(result_like(example, &leaf, structured));
+  return Flow::kGo;
+}
+
+// Called now, on what the arguments are; what it answers is a constant that no guard looks at.
+Flow Tracer::constant_result(PyObject* function, std::vector<Value*>& arguments, PyObject* names) {
+  std::vector<PyObject*> objects;
+  for (Value* argument : arguments) {
+    argument = force(argument);
+    if (argument->is_number()) argument = specialise(argument);
+    bool given = argument->is_constant() || (argument->is_real() && argument->source >= 0 && !argument->mutated);
+    if (!given || argument->object == nullptr) return stop(BreakReason::k_graph_arguments, "of assume_constant_result");
+    objects.push_back(argument->object);
+  }
+  size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+  Ref result;
+  {
+    CompilingScope compiling;
+    result = Ref(PyObject_Vectorcall(function, objects.data(), objects.size() - named, names));
+  }
+  if (!result) return stop(BreakReason::k_opaque_fails, "of assume_constant_result");
+  keep(result.get());
+  frame().stack.push_back(wrap_bound(result.get(), forbidden_text(function) + "()"));
+  return Flow::kGo;
+}
+
+// A function as it is, or one made of the trace's code with placeholders for what it captured.
+Ref Tracer::example_function(Value* function) {
+  if (function->kind == ValueKind::kFunction && function->is_real() && function->object != nullptr)
+    return Ref::share(function->object);
+  if (function->kind != ValueKind::kFunction)
+    return function->object != nullptr && PyCallable_Check(function->object) ? Ref::share(function->object) : Ref();
+  Value* globals = function->globals == nullptr ? nullptr : force(function->globals);
+  if (globals == nullptr || globals->object == nullptr || !PyDict_Check(globals->object)) return Ref();
+  Ref made(PyFunction_New(reinterpret_cast<PyObject*>(function->code), globals->object));
+  std::vector<Value*>* cells = nullptr;
+  if (!made || function->closure == nullptr) return made;
+  if (!list_items(force(function->closure), &cells)) return Ref();
+  Ref closure(PyTuple_New(static_cast<Py_ssize_t>(cells->size())));
+  for (size_t i = 0; closure && i < cells->size(); ++i) {
+    Value* content = cell_content(item_at(force(function->closure), i), interned.call);
+    std::string refused;
+    Ref shown = content == nullptr ? Ref() : placeholder(content, /*structured=*/false, &refused);
+    if (!shown && content != nullptr) shown = example_function(force(content));
+    if (!shown && content != nullptr && force(content)->object != nullptr) shown = Ref::share(force(content)->object);
+    if (!shown) return Ref();
+    PyTuple_SET_ITEM(closure.get(), static_cast<Py_ssize_t>(i), PyCell_New(shown.get()));
+  }
+  if (!closure || PyFunction_SetClosure(made.get(), closure.get()) < 0) return Ref();
+  return made;
+}
+
+static PyObject* called_cond() {
+  static PyObject* function = [] {
+    Ref module(PyImport_ImportModule("kintsugi._opaque"));
+    return module ? PyObject_GetAttrString(module.get(), "cond") : nullptr;
+  }();
+  return function;
+}
+
+// A predicate of Python picks a branch, which is followed. A tensor's: both branches are compiled on placeholders, one
+// call chooses.
+Flow Tracer::call_cond(std::vector<Value*>& arguments, PyObject* names) {
+  static constexpr const char* kNames[] = {"pred", "true_fn", "false_fn", "operands"};
+  Value* given[4] = {};
+  size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names)),
+         positional = arguments.size() - named;
+  if (positional > 4) return fail(Failure::kUncaptured, "kt.cond: improper args/kwargs");
+  for (size_t i = 0; i < positional; ++i) given[i] = force(arguments[i]);
+  for (size_t k = 0; k < named; ++k)
+    for (size_t i = 0; i < 4; ++i)
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)), kNames[i]) == 0)
+        given[i] = force(arguments[positional + k]);
+  if (given[0] == nullptr || given[1] == nullptr || given[2] == nullptr)
+    return fail(Failure::kUncaptured, "kt.cond: improper args/kwargs: pred, true_fn and false_fn are wanted");
+  Value* operands = given[3] != nullptr ? given[3] : tuple_of({});
+  std::vector<Value*>* items = nullptr;
+  if ((operands->kind != ValueKind::kTuple && operands->kind != ValueKind::kList) || !list_items(operands, &items))
+    return fail(Failure::kUncaptured, "kt.cond: improper operands: a tuple or list is wanted");
+  std::vector<Value*> passed;
+  for (size_t i = 0; i < items->size(); ++i) passed.push_back(item_at(operands, i));
+  if (given[0]->kind != ValueKind::kTensor) {
+    Value* known = given[0]->is_number() ? specialise(given[0]) : given[0];
+    bool number = known->is_constant() && (PyBool_Check(known->object) || PyLong_CheckExact(known->object) ||
+                                           PyFloat_CheckExact(known->object));
+    if (!number) return fail(Failure::kUncaptured, "kt.cond: improper predicate: a bool or a tensor of one is wanted");
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "kt.cond specializes: its predicate is a Python constant, so that one branch only is compiled",
+                     1) < 0)
+      return fail(Failure::kPending, "a warning");
+    return call(given[PyObject_IsTrue(known->object) ? 1 : 2], std::move(passed), nullptr);
+  }
+  if (given[0]->layout->dtype != DType::k_bool || given[0]->dynamic || given[0]->layout->count != 1)
+    return fail(Failure::kUncaptured, "kt.cond: improper predicate: a tensor of one bool is wanted");
+  Ref shown(PyList_New(0));
+  bool dynamic = false;
+  std::vector<Value*> all = {given[0], given[1], given[2]};
+  all.insert(all.end(), passed.begin(), passed.end());
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::string refused;
+    Ref stand = i == 1 || i == 2 ? example_function(all[i]) : placeholder(all[i], /*structured=*/false, &refused);
+    if (!stand)
+      return fail(Failure::kUncaptured,
+                  i < 3 ? "HOP: non-callable variable" : "kt.cond: improper operands contents: " + refused);
+    dynamic = dynamic || (all[i]->kind == ValueKind::kTensor && all[i]->dynamic);
+    if (PyList_Append(shown.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
+  }
+  return call_shown(called_cond(), "trace_cond", kOfCond, all, nullptr, shown.get(), dynamic);
+}
+
+}  // namespace kintsugi

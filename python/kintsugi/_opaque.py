@@ -1,0 +1,166 @@
+"""Calls that the tracer does not look into: what they answer for placeholder tensors, and the caller that a segment runs."""
+import types
+
+from . import _runtime
+from ._runtime import _driver
+
+Tensor = _runtime.Tensor
+
+
+class NoFakeRule(Exception):
+    """A custom operator without a rule for placeholder tensors."""
+
+
+class Unrepresentable(Exception):
+    """An answer that has no form in a graph."""
+
+
+def placeholder(sizes, dtype):
+    return _runtime.ones(sizes, dtype=getattr(_runtime, dtype))
+
+
+class Uncaptured(Exception):
+    """A branch of cond that cannot be captured completely."""
+
+
+OF_COND = 2  # numbers of the answer vary; 1: they are constants; 0: floats vary, others are refused
+
+
+class Caller:
+    """Calls the function, and answers the tensors (and floats) of what it answers, which must be as the example says."""
+
+    def __init__(self, function, names, example, structured, dynamic):
+        self.function, self.names, self.example = function, names, example
+        self.structured, self.dynamic = structured, dynamic
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, *objects):
+        leaves = []
+        self._compare(call(self.function, objects, self.names), self.example, leaves)
+        return tuple(leaves)
+
+    def _compare(self, answer, example, leaves):
+        if type(answer) is not type(example):
+            self._refuse(answer, example)
+        if type(example) is Tensor:
+            if not _driver.same_layout(answer, example, self.dynamic):
+                self._refuse(answer, example)
+            leaves.append(answer)
+        elif type(example) is float and self.structured != 1 or type(example) is int and self.structured == OF_COND:
+            leaves.append(answer)
+        elif type(example) in (tuple, list):
+            if len(answer) != len(example):
+                self._refuse(answer, example)
+            for each, like in zip(answer, example):
+                self._compare(each, like, leaves)
+        elif type(example) is dict:
+            if list(answer) != list(example):
+                self._refuse(answer, example)
+            for key in example:
+                self._compare(answer[key], example[key], leaves)
+        elif answer is not example and answer != example:
+            self._refuse(answer, example)
+
+    def _refuse(self, answer, example):
+        raise RuntimeError(f"{self.__name__} answers {describe(answer)}; while it was compiled, for placeholder tensors of the same "
+                           f"sizes, it answered {describe(example)}. What is not looked into must always answer alike")
+
+
+def describe(value):
+    if type(value) is Tensor:
+        return f"a tensor of {value.dtype} and sizes {tuple(value.shape)}"
+    if type(value) in (tuple, list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return repr(value)
+
+
+def call(function, objects, names):
+    if not names:
+        return function(*objects)
+    count = len(objects) - len(names)
+    return function(*objects[:count], **dict(zip(names, objects[count:])))
+
+
+def leaves_of(example, structured, leaves, path=()):
+    """Appends (path, leaf)."""
+    if (type(example) is Tensor or type(example) is float and structured != 1 or
+            type(example) is int and structured == OF_COND):
+        leaves.append((path, example))
+    elif type(example) in (tuple, list):
+        for at, each in enumerate(example):
+            leaves_of(each, structured, leaves, (*path, at))
+    elif type(example) is dict and structured and all(type(key) is str for key in example):
+        for key, each in example.items():
+            leaves_of(each, structured, leaves, (*path, key))
+    elif example is None or structured and type(example) in (int, float, bool, str):
+        pass
+    else:
+        raise Unrepresentable(type(example).__name__)
+
+
+def trace_call(function, objects, names, structured, dynamic):
+    """(caller, example of the answer, its tensors and floats, the paths to them)."""
+    fake = getattr(function, "_fake_rule", None)
+    if fake is not None:
+        fake = fake()
+    example = call(fake or function, objects, names)
+    leaves = []
+    leaves_of(example, structured, leaves)
+    return _told(Caller(function, names, example, structured, bool(dynamic)), example, leaves)
+
+
+def _told(caller, example, leaves):
+    return caller, example, tuple(leaf for _, leaf in leaves), tuple(path for path, _ in leaves)
+
+
+# ---- cond ------------------------------------------------------------------------------------------------------------------------
+
+
+def branch_of(function):
+    """The compiled form of a branch: complete, and changing nothing outside."""
+    from ._compile import _thin, stripped
+    function = stripped(function)
+    if not isinstance(function, types.FunctionType):
+        function = _thin(function)
+    return _driver.make_compiled(function, True, -1, None, -1)
+
+
+def cond(pred, true_fn, false_fn, *operands):
+    return branch_of(true_fn if pred else false_fn)(*operands)
+
+
+def trace_cond(function, shown, names, structured, dynamic):
+    """As trace_call, for (pred, true_fn, false_fn, *operands)."""
+    _, true_fn, false_fn, *operands = shown
+    answers = []
+    for name, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
+        try:
+            answers.append(branch_of(branch)(*operands))
+        except Exception as error:
+            raise Uncaptured(f"kt.cond has to be captured completely, but its {name} is not:\n"
+                             f"{type(error).__name__}: {error}") from error
+    _alike(*answers, operands)
+    leaves = []
+    try:
+        leaves_of(answers[0], structured, leaves)
+    except Unrepresentable as error:
+        raise Uncaptured(f"kt.cond: unsupported branch return type: {error}") from error
+    return _told(Caller(function, names, answers[0], structured, bool(dynamic)), answers[0], leaves)
+
+
+def _alike(yes, no, operands):
+    if type(yes) is not type(no) or type(yes) in (tuple, list) and len(yes) != len(no) or type(yes) is dict and list(yes) != list(no):
+        raise Uncaptured(f"kt.cond: differing branch outputs: {describe(yes)} and {describe(no)}")
+    if type(yes) is Tensor:
+        if any(yes is each or no is each for each in operands):
+            raise Uncaptured("kt.cond: Encountered aliasing during higher order op tracing: a branch returns its operand; return a clone")
+        if not _driver.same_layout(yes, no, False):
+            raise Uncaptured(f"kt.cond: differing branch outputs: {describe(yes)} and {describe(no)}")
+    elif type(yes) in (tuple, list):
+        for one, other in zip(yes, no):
+            _alike(one, other, operands)
+    elif type(yes) is dict:
+        for key in yes:
+            _alike(yes[key], no[key], operands)
+    elif yes is not None and type(yes) is not int:
+        raise Uncaptured(f"kt.cond: unsupported branch return type (constant non-int): {yes!r}")

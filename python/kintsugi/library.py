@@ -1,0 +1,133 @@
+"""kt.library: custom operators. One node of a graph, never looked into, run as plain Python on real tensors."""
+import inspect
+import re
+import types
+import typing
+
+from . import _runtime
+from ._opaque import NoFakeRule
+from ._runtime import _driver
+
+Tensor = _runtime.Tensor
+_SCALARS = (int, float, bool, str, type(_runtime.float32), Tensor)
+
+
+class _Namespace:
+    def __getattr__(self, name):
+        raise AttributeError(f"no custom operator is called {name!r} here")
+
+
+class _Ops:
+    """kt.ops.<namespace>.<operator>."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        space = _Namespace()
+        setattr(self, name, space)
+        return space
+
+
+ops = _Ops()
+
+
+class CustomOp:
+    """What custom_op returns: callable as the function is. See register_fake, register_kernel, set_kernel_enabled."""
+
+    def __init__(self, name, function, mutates):
+        self._name, self._function, self._mutates = name, function, mutates
+        self._fake = None
+        self._kernels, self._off = {}, set()
+        self.__name__, self.__doc__, self.__module__ = name.partition("::")[2], function.__doc__, function.__module__
+        self.__qualname__ = self.__name__
+        self.__wrapped__ = function
+
+    def __repr__(self):
+        return f"<custom operator {self._name}>"
+
+    def __call__(self, *args, **kwargs):
+        kernel = self._kernels.get("cpu") if "cpu" not in self._off else None
+        answer = (kernel or self._function)(*args, **kwargs)
+        inputs = [each for each in (*args, *kwargs.values()) if type(each) is Tensor]
+        for part in answer if isinstance(answer, (tuple, list)) else (answer,):
+            if type(part) is Tensor and any(part is each or _share(part, each) for each in inputs):
+                raise RuntimeError(f"{self._name}: the result shares memory with an input; return a clone")
+        return answer
+
+    def register_fake(self, fn, /):
+        """Decorator: the rule that tells shape and dtype of the result while compiling."""
+        self._fake = fn
+        return fn
+
+    def register_kernel(self, device_types, fn=None, /):
+        """Another body for a device; "cpu" is the only one there is."""
+        if fn is None:
+            return lambda function: self.register_kernel(device_types, function)
+        for device in [device_types] if isinstance(device_types, str) else device_types or ["cpu"]:
+            self._kernels[device] = fn
+        return fn
+
+    def set_kernel_enabled(self, device_type, enabled=True):
+        """Context manager: a registered kernel is used, or not."""
+        class Enabled:
+            def __enter__(_):
+                _.before = set(self._off)
+                (self._off.discard if enabled else self._off.add)(device_type)
+
+            def __exit__(_, *error):
+                self._off = _.before
+
+        return Enabled()
+
+    def _fake_rule(self):
+        if self._fake is None:
+            raise NoFakeRule(f"{self._name} has no rule for placeholder tensors: give one with {self.__name__}.register_fake")
+        return self._fake
+
+
+def _share(a, b):
+    return a.numel() > 0 and b.numel() > 0 and _driver.same_memory(a, b)
+
+
+def _is_allowed(annotation, result=False):
+    if annotation in _SCALARS or result and annotation in (None, type(None)):
+        return True
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (list, typing.Sequence) or getattr(origin, "__name__", "") == "Sequence":
+        return len(parts) == 1 and parts[0] in _SCALARS
+    if origin is tuple and result:
+        return all(_is_allowed(part, True) for part in parts)
+    if origin in (typing.Union, types.UnionType):
+        return all(part is type(None) or _is_allowed(part) for part in parts)
+    return False
+
+
+def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None):
+    """Makes a custom operator of a function whose parameters and result are annotated. Decorator, or called with the function.
+
+    name          "namespace::operator"; it is found at kt.ops.namespace.operator
+    mutates_args  names of the parameters that it changes, or "unknown"
+    """
+    if fn is None:
+        return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types, schema=schema)
+    if not re.fullmatch(r"\w+::\w+", name):
+        raise ValueError(f"custom_op: the name is \"namespace::operator\", not {name!r}")
+    signature = inspect.signature(fn, eval_str=True)
+    if schema is None:
+        for each in signature.parameters.values():
+            if each.annotation is each.empty or not _is_allowed(each.annotation):
+                raise ValueError(f"custom_op {name}: parameter {each.name!r} needs a type: kt.Tensor, int, float, bool, str, dtype, a list "
+                                 f"of one of these, or one of these or None; it has {each.annotation!r}")
+        if signature.return_annotation is signature.empty or not _is_allowed(signature.return_annotation, True):
+            raise ValueError(f"custom_op {name}: the result needs a type: kt.Tensor, a list or tuple of it, a number, or None")
+    mutates = tuple(signature.parameters) if mutates_args == "unknown" else tuple(mutates_args)
+    for each in mutates:
+        if each not in signature.parameters:
+            raise ValueError(f"custom_op {name}: mutates_args names {each!r}, which is no parameter")
+    made = CustomOp(name, fn, mutates)
+    if device_types is not None and "cpu" not in ([device_types] if isinstance(device_types, str) else device_types):
+        raise NotImplementedError(f"custom_op {name}: there is no device but cpu")
+    space, _, short = name.partition("::")
+    setattr(getattr(ops, space), short, made)
+    _driver.mark(made, "allowed")
+    return made

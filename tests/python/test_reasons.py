@@ -1,0 +1,138 @@
+"""Each row of runtime/breaks.def is provoked by a program: under fullgraph the error says it, or a counter does."""
+import pathlib
+import sys
+import threading
+
+import pytest
+
+import kintsugi as kt
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
+import make_breaks  # noqa: E402
+
+dynamo = kt._dynamo
+ROWS = {name: (kind, explanation) for name, kind, explanation, _ in make_breaks.rows()}
+x2 = kt.ones(2)
+lock = threading.Lock()
+
+
+class Plain:
+    pass
+
+
+class Bad:
+    def __init__(self):
+        return 1
+
+
+off = kt.compiler.disable(lambda x: x)
+off_frame = kt.compiler.disable(lambda x: x, recursive=False)
+disallowed = kt.compiler.allow_in_graph(lambda x: x + 1)
+dynamo.disallow_in_graph(disallowed)
+gives_text = kt.compiler.allow_in_graph(lambda x: "text")
+takes_any = kt.compiler.allow_in_graph(lambda x, y: x + 1)
+fails = kt.compiler.allow_in_graph(lambda x: {}["k"])
+wants = kt.compiler.nonstrict_trace(lambda o: x2)
+gives = kt.compiler.nonstrict_trace(lambda x: Plain())
+note = lambda *a, **k: None  # noqa: E731
+plain = Plain()
+
+
+def outside():
+    yield 1
+
+
+def unpacks(x):
+    a, b = lock
+    return a
+
+
+def local(x):
+    def inner(x):
+        return x
+    return kt.compiler.nonstrict_trace(inner)(x)
+
+
+def unbound(x):
+    if x is None:
+        y = 1
+    return y
+
+
+def imports(x):
+    import no_such_module_anywhere
+    return no_such_module_anywhere
+
+
+def class_statement(x):
+    class A:
+        pass
+    return x
+
+
+def steps(x):
+    dynamo.step_unsupported()
+    return x
+
+
+PROGRAMS = {
+    "graph_break": lambda x: dynamo.graph_break(),
+    "skip_frame": lambda x: dynamo.skip_frame(),
+    "step_strict": steps,
+    "disabled": lambda x: off(x),
+    "disabled_frame": lambda x: off_frame(x),
+    "disable_called": lambda x: kt.compiler.disable(note),
+    "disallowed": lambda x: disallowed(x),
+    "marks_called": lambda x: kt.compiler.allow_in_graph(note),
+    "not_reorderable": lambda x: note(tag=1),
+    "graph_arguments": lambda x: takes_any(x, plain),
+    "graph_result": lambda x: gives_text(x),
+    "opaque_fails": lambda x: fails(x),
+    "nonstrict_local": local,
+    "nonstrict_input": lambda x: wants(plain),
+    "nonstrict_output": lambda x: gives(x),
+    "opaque": lambda x: dynamo.testing.opaque(x),
+    "data_branch": lambda x: 1 if x.sum() > 0 else 2,
+    "item": lambda x: x.item(),
+    "repr_tensor": lambda x: str(x),
+    "builtin": lambda x: open("no such file"),
+    "instruction": class_statement,
+    "call": lambda x: lock(),
+    "method": lambda x: x.tolist(),
+    "attribute": lambda x: x.no_such_attribute,
+    "raises": lambda x: {}["k"],
+    "iteration": unpacks,
+    "tensor_call": lambda x: kt.sin(x, x),
+    "unbound": unbound,
+    "import_name": imports,
+}
+# Rows that are shown in another way.
+ELSEWHERE = {
+    "step_unsupported": "test_control.py, without fullgraph", "step_empty": "test_control.py", "generator": "refused before tracing",
+    "not_inlined": "recursion goes on in frames of its own", "everywhere": "the stress switch", "trace_limit": "goes on in a new segment",
+    "recompile_limit": "a fallback", "internal": "nothing should", "container": "below",
+}
+
+
+def test_every_row_has_a_program():
+    assert set(PROGRAMS) | set(ELSEWHERE) == set(ROWS)
+    assert len(ROWS) == (pathlib.Path(make_breaks.ROOT) / "runtime" / "breaks.def").read_text().count("\nKN_BREAK(")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_row(name):
+    dynamo.reset()
+    kind, explanation = ROWS[name]
+    reorderable = dynamo.config.reorderable_logging_functions
+    reorderable.add(note)
+    with pytest.raises(dynamo.exc.Unsupported) as told:
+        kt.compile(PROGRAMS[name], fullgraph=True)(kt.ones(2))
+    reorderable.discard(note)
+    text = str(told.value)
+    assert text.splitlines()[0] == kind and explanation in text, text
+    assert "from user code:" in text and f'File "{__file__}"' in text
+
+
+def test_generators_are_no_roots():
+    with pytest.raises(dynamo.exc.Unsupported, match="Attempt to trace generator"):
+        kt.compile(outside, fullgraph=True)()
