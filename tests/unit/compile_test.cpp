@@ -361,6 +361,23 @@ TEST(Guard, DictVersions) {
   }
 }
 
+TEST(Guard, DictsOfOtherClasses) {  // which an earlier guard has checked
+  for (const char* kind : {"dict_lacks", "dict_keys"}) {
+    fake::Dict dict;
+    dict.version = 9;
+    dict.type = &fake::list_type;
+    for (const char* imm : {"1", "2"}) {
+      bool ordered = imm[0] == '2';  // that order has no version
+      GuardRun run("guard " + std::string(kind) + " a=%0 imm=" + imm + " constant=#0\n", {&dict});
+      run.caches.resize(2);
+      run.caches[1].version = 9;
+      run.slow_answer = [](int) { return 1; };
+      EXPECT_TRUE(run.holds());
+      EXPECT_EQ(run.slow_calls, ordered ? 1 : 0);
+    }
+  }
+}
+
 TEST(Guard, InstanceValueInline) {
   fake::Object value;
   void* values[] = {nullptr, &value};
