@@ -100,8 +100,8 @@ enum class RecipeKind : uint8_t {
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
   kSetLike,     // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
   kContainer,   // an object of a class that derives from dict, list or deque, made by the builtin's __new__. parts:
-               // class, greatest length (deque) or None, `value` parts of content (items, or key, value, ...), then
-               // attribute name, value, ...
+                // class, greatest length (deque) or None, `value` parts of content (items, or key, value, ...), then
+                // attribute name, value, ...
 };
 struct Recipe {
   RecipeKind kind = RecipeKind::kNull;

@@ -208,13 +208,14 @@ PyObject* set_log_sink(PyObject*, PyObject* sink) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef methods[] = {{"set_log_sink", set_log_sink, METH_O, "set_log_sink(f or None): f(kind, text) gets the records"},
-                         {"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
-                         {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
-                         {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},
-                         {"start_recording", start_recording, METH_NOARGS, "from now on every compile is recorded"},
-                         {"stop_recording", stop_recording, METH_NOARGS, "the recorded compiles, a list of dicts"},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"set_log_sink", set_log_sink, METH_O, "set_log_sink(f or None): f(kind, text) gets the records"},
+    {"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
+    {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
+    {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},
+    {"start_recording", start_recording, METH_NOARGS, "from now on every compile is recorded"},
+    {"stop_recording", stop_recording, METH_NOARGS, "the recorded compiles, a list of dicts"},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
