@@ -72,7 +72,7 @@ Value* field(Tracer& t, Value* object, const char* name) {
 
 // The value is computed, then kept in the instance under the same name. The lock must be free.
 Flow cached_property(Tracer& t, Value* descriptor, Value* self, PyObject* name, Value** out) {
-  Flow refused = t.stop(BreakReason::k_attribute, "a cached_property");
+  auto refused = [&] { return t.stop(BreakReason::k_attribute, "a cached_property"); };
   Value *function = field(t, descriptor, "func"), *attribute = field(t, descriptor, "attrname"),
         *lock = field(t, descriptor, "lock");
   PyTypeObject* type = type_of(self);
@@ -82,16 +82,16 @@ Flow cached_property(Tracer& t, Value* descriptor, Value* self, PyObject* name, 
   if (function == nullptr || function->kind != ValueKind::kFunction || !named || !has_dict || t.has_fallback_ ||
       self->kind != ValueKind::kObject || lock == nullptr || lock->kind != ValueKind::kObject || !lock->is_real() ||
       lock->source < 0 || lock->type != table().lock_type)
-    return refused;
+    return refused();
   if (*reinterpret_cast<unsigned long*>(reinterpret_cast<char*>(lock->object) + table().lock_count_offset) != 0)
-    return refused;
+    return refused();
   ConstantId zero = t.number_constant({ConstantKind::kInt, 0, 0, {}});
   Guard& check = t.guard(GuardKind::k_word_is, lock->source);
   check.a = lock->id;
   check.imm = table().lock_count_offset;
   check.constant = zero;
   if (Flow flow = t.call_now(function, {self}, out); flow != Flow::kGo) return flow;
-  if (*out == nullptr) return refused;
+  if (*out == nullptr) return refused();
   return t.generic_set(self, name, *out);
 }
 

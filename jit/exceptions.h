@@ -11,7 +11,7 @@ inline PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeO
 inline bool is_traced_exception(const Value* value) { return value->exception != nullptr && !value->is_real(); }
 inline bool is_traced_traceback(const Value* value) { return value->type == &PyTraceBack_Type && value->is_virtual(); }
 
-void changing_exception(Tracer& t, Value* exception);  // also what stands in no Value
+void changing_exception(Tracer& t, Value* exception);  // as changing(), for its TracedException too
 bool is_modelled(PyTypeObject* type);  // made by BaseException.__new__, with fields that init_exception knows
 void set_field(Value* exception, const char* name, Value* value);
 // tp_init of an exception class, as `init` (what a class's __init__ wraps) does it. False: not followed.

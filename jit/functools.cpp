@@ -101,8 +101,6 @@ Flow apply(Tracer& t, const Row& row, Values& a, Value** out) {
   return Flow::kBreak;
 }
 
-// ---- partial, itemgetter, attrgetter, methodcaller -----------------------------------------------------------------
-
 }  // namespace
 
 bool is_cmp_key(const Value* value) {
@@ -122,6 +120,8 @@ bool is_callable(Tracer& t, Value* value) {
 }
 
 namespace {
+
+// ---- partial, itemgetter, attrgetter, methodcaller -----------------------------------------------------------------
 
 // A virtual one. items: its class, then what the class was called with; entries: by keyword.
 Flow make_virtual(Tracer& t, PyObject* type, Given& given, Value** out) {

@@ -2,13 +2,12 @@
 // What resumes it directly (FOR_ITER, SEND, a call of next() or send()) puts that frame on the tracer's own until the
 // next yield; a break or side exit in it leaves with the generator real and running (ReturnRule::kResumed). What it
 // handles is its own: Tracer::handled_ is of the innermost generator that runs. throw() and close() put its frame there
-// likewise, and its yield raises. Where it is
-// resumed inside another instruction (sum(), zip(), list()), that instruction is the break, and the generator is shown
-// as it was before (Tracer::before_).
+// likewise, and its yield raises. Where it is resumed inside another instruction (sum(), zip(), list()), that
+// instruction is the break, and the generator is shown as it was before (Tracer::before_).
 #include <cstring>
 
+#include "jit/exceptions.h"
 #include "jit/names.h"
-#include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -136,7 +135,7 @@ void Tracer::leave_generator(GeneratorStage stage) {
 Flow Tracer::yield_value(Value* value) {
   if (frame().generator == nullptr) return stop(BreakReason::k_generator, "a yield");
   if (frame().resumed == Resumption::kClose) {
-    if (!is_handled(reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError), frames_.size() - 1))
+    if (!is_handled(as_type(PyExc_RuntimeError), frames_.size() - 1))
       return stop(BreakReason::k_raises, "generator ignored GeneratorExit");
     leave_generator(GeneratorStage::kSuspended);
     return raise_text(PyExc_RuntimeError, "generator ignored GeneratorExit");
@@ -152,7 +151,7 @@ Flow Tracer::finish_generator(Value* result) {
   Value* fallback = now.fallback;
   int32_t exhausted = now.exhausted;
   bool stops = how == Resumption::kNext && fallback == nullptr;
-  if (stops && !is_handled(reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), frames_.size() - 1))
+  if (stops && !is_handled(as_type(PyExc_StopIteration), frames_.size() - 1))
     return stop(BreakReason::k_raises, "StopIteration");
   leave_generator(GeneratorStage::kFinished);
   if (stops) {
@@ -228,7 +227,7 @@ Flow Tracer::throw_into(Value* generator, Value* exception, Resumption how, int3
   }
   if (input_.memory->not_inlined.count({frame().bytecode->code, frame().at}) != 0 || !has_room_for(generator->code))
     return stop(BreakReason::k_not_inlined, "a generator's frame");
-  bool exits = PyType_IsSubtype(exception->type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit));
+  bool exits = PyType_IsSubtype(exception->type, as_type(PyExc_GeneratorExit));
   if (inner != nullptr && exits) {  // it is closed first
     if (inner->kind == ValueKind::kGenerator && !ends_with_effects(*inner)) {
       if (Flow flow = close_generator(inner); flow != Flow::kGo) return flow;
@@ -261,7 +260,7 @@ Flow Tracer::close_generator(Value* generator) {
   if (generator->is_real() || generator->stage == GeneratorStage::kRunning)
     return stop(BreakReason::k_generator, "close");
   if (ends_with_effects(*generator)) {
-    Value* exit = new_exception(reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
+    Value* exit = new_exception(as_type(PyExc_GeneratorExit), {});
     exit->exception->code = frame().bytecode->code;
     exit->exception->offset = frame().at;
     take_context(exit);
@@ -291,17 +290,16 @@ static Flow thrown(Tracer& t, std::vector<Value*>& arguments, Value** out) {
   Value* type = arguments[0];
   Value* value = arguments.size() > 1 ? arguments[1] : t.none();
   Value* traceback = arguments.size() > 2 ? arguments[2] : t.none();
-  bool has_traceback = traceback->type == &PyTraceBack_Type && traceback->is_virtual();
+  bool has_traceback = is_traced_traceback(traceback);
   if (!has_traceback && !is_none(traceback)) return t.stop(BreakReason::k_generator, "throw");
-  auto is_traced = [](const Value* each) { return each->exception != nullptr && !each->is_real(); };
-  if (is_traced(type)) {
+  if (is_traced_exception(type)) {
     if (!is_none(value)) return t.stop(BreakReason::k_raises, "throw");
     *out = type;
     return has_traceback ? t.set_traceback(type, traceback) : Flow::kGo;
   }
   if (!type->is_constant() || !PyExceptionClass_Check(type->object)) return t.stop(BreakReason::k_raises, "throw");
-  auto* wanted = reinterpret_cast<PyTypeObject*>(type->object);
-  if (is_traced(value) && PyType_IsSubtype(value->type, wanted)) {
+  PyTypeObject* wanted = as_type(type->object);
+  if (is_traced_exception(value) && PyType_IsSubtype(value->type, wanted)) {
     *out = value;
   } else if (is_none(value)) {
     PyObject* init = _PyType_Lookup(wanted, interned.init);

@@ -69,7 +69,7 @@ bool holds_value(const Recipe& recipe) {
 // The values that a record of the plan looks at, those of its exit too.
 class Uses {
  public:
-  explicit Uses(const Trace& trace) : trace_(trace), plan_(trace.plan) {}
+  explicit Uses(const Plan& plan) : plan_(plan) {}
 
   std::vector<ValueId> of(const Step& step) {
     std::vector<ValueId> out;
@@ -100,6 +100,7 @@ class Uses {
     if (exit.result >= 0) add_recipe(exit.result, out);
     for (const FrameState& frame : exit.frames) {
       if (frame.function >= 0) add_recipe(frame.function, out);
+      if (frame.handled >= 0) add_recipe(frame.handled, out);
       for (auto& [slot, recipe] : frame.slots) add_recipe(recipe, out);
     }
     if (exit.handled >= 0) add_recipe(exit.handled, out);
@@ -109,7 +110,6 @@ class Uses {
     }
   }
 
-  const Trace& trace_;
   const Plan& plan_;
   std::set<RecipeId> seen_;
 };
@@ -125,7 +125,7 @@ std::vector<ValueId> defined_by(const Trace& trace, const Record& record) {
 
 }  // namespace
 
-// Numbers of values as Python sees them: inputs, then what calls answer.
+// Numbers of values as Python sees them, in the order in which calls name them.
 struct GraphNumbers {
   std::map<Value*, int> of;
   std::vector<Value*> inputs;
@@ -198,7 +198,7 @@ bool Tracer::place_graph(size_t* place, std::vector<ValueId>* outputs, std::pair
       tensor_record[r] = true;
       for (ValueId value : defined_by(trace_, record)) ours.insert(value);
     }
-  Uses uses(trace_);
+  Uses uses(plan());
   std::set<ValueId> wanted;
   *place = trace_.records.size();
   for (size_t r = 0; r < trace_.records.size(); ++r) {
@@ -332,8 +332,7 @@ bool Tracer::hand_to_backend() {
     bool ignored = false;
     PyObject* example = stand_in(input, &ignored);
     if (example == nullptr) example = Py_None;  // a function of the trace
-    Ref row(example == nullptr ? nullptr
-                               : Py_BuildValue("(isO)", numbers.of[input], source_text(input).c_str(), example));
+    Ref row(Py_BuildValue("(isO)", numbers.of[input], source_text(input).c_str(), example));
     if (!inputs || !row || PyList_Append(inputs.get(), row.get()) < 0) return false;
   }
   Ref wanted(PyList_New(0));

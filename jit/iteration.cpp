@@ -4,6 +4,7 @@
 
 #include "jit/container_types.h"
 #include "jit/containers.h"
+#include "jit/exceptions.h"
 #include "jit/names.h"
 #include "runtime/frame.h"
 
@@ -184,15 +185,15 @@ Tracer::Next Tracer::call_for_item(Value* callable, std::vector<Value*> argument
   Flow flow = call_now(callable, std::move(arguments), out);
   --awaiting_stop_;
   if (flow == Flow::kGo) return Next::kItem;
-  bool stops =
-      flow == Flow::kRaise && PyType_IsSubtype(raising_->type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+  PyTypeObject* stop_type = as_type(PyExc_StopIteration);
+  bool stops = flow == Flow::kRaise && PyType_IsSubtype(raising_->type, stop_type);
   if (!stops) return Next::kUnknown;
   // What a delegating generator goes on with; null: not known.
   Value* exception = std::exchange(raising_, nullptr);
-  bool plain = exception->is_virtual() && exception->type == reinterpret_cast<PyTypeObject*>(PyExc_StopIteration) &&
-               !exception->items.empty() && exception->items[0] != nullptr;
-  int64_t given = plain ? length(exception->items[0]) : -1;
-  *out = given < 0 ? nullptr : given == 0 ? none() : item_at(exception->items[0], 0);
+  bool plain = exception->is_virtual() && exception->type == stop_type && !exception->items.empty() &&
+               exception->items[kArgs] != nullptr;
+  int64_t given = plain ? length(exception->items[kArgs]) : -1;
+  *out = given < 0 ? nullptr : given == 0 ? none() : item_at(exception->items[kArgs], 0);
   return Next::kEnd;
 }
 

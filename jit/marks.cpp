@@ -9,12 +9,18 @@ bool is_left_to_the_frame(BreakReason reason) {
   return reason == BreakReason::k_skip_frame || reason == BreakReason::k_step_unsupported;
 }
 
-std::string forbidden_text(PyObject* callable) {
+constexpr int kOfCond = 2;  // in place of `structured`: ints and floats of the result vary
+
+static std::string qualified_name(PyObject* callable) {
   Ref name(PyObject_GetAttrString(callable, "__qualname__"));
   const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  std::string result = "Attempt to trace forbidden callable " + std::string(text != nullptr ? text : "?");
+  std::string result = text != nullptr ? text : "?";
   PyErr_Clear();
   return result;
+}
+
+std::string forbidden_text(PyObject* callable) {
+  return "Attempt to trace forbidden callable " + qualified_name(callable);
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------------------------
@@ -135,7 +141,7 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
     case MarkKind::kMakesNonstrict: {
       Value* function = arguments.size() == 1 && names == nullptr ? force(arguments[0]) : nullptr;
       if (function == nullptr || function->kind != ValueKind::kFunction || !function->is_real())
-        return stop(BreakReason::k_nonstrict_local, forbidden_text(callable->object));
+        return stop(BreakReason::k_nonstrict_local, qualified_name(callable->object));
       static PyObject* partial = [] {
         Ref functools(PyImport_ImportModule("functools"));
         return functools ? PyObject_GetAttrString(functools.get(), "partial") : nullptr;
@@ -209,8 +215,6 @@ Flow Tracer::set_strict(std::vector<Value*>& arguments) {
   frame().stack.push_back(before);
   return Flow::kGo;
 }
-
-constexpr int kOfCond = 2;  // ints and floats of the result vary
 
 // ---- Opaque calls --------------------------------------------------------------------------------------------------
 
@@ -408,7 +412,7 @@ Flow Tracer::constant_result(PyObject* function, std::vector<Value*>& arguments,
   }
   if (!result) return stop(BreakReason::k_opaque_fails, "of assume_constant_result");
   keep(result.get());
-  frame().stack.push_back(wrap_bound(result.get(), forbidden_text(function) + "()"));
+  frame().stack.push_back(wrap_bound(result.get(), qualified_name(function) + "()"));
   return Flow::kGo;
 }
 

@@ -75,7 +75,7 @@ JudgedRun::JudgedRun(CodeRecord& record, bool wanted) : record_(record), wanted_
 }
 
 JudgedRun::~JudgedRun() {
-  constexpr int kFruitlessRuns = 8;  // complete runs before the code is judged
+  constexpr int kFruitlessRuns = 8;  // before the code is judged
   --record_.running;
   if (!wanted_ || record_.deep) return;
   record_.wasted_runs += effort_.wasted(1);

@@ -34,7 +34,7 @@ void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<S
 void note_call(CodeRecord& record, const Policy& policy, int* wasted_calls, PyObject* const* args, size_t count,
                const Effort& effort);
 
-// A complete run of a callee, of which `wanted` ones are judged: its code may become plain.
+// A run of a callee. After several complete ones its code is judged and may become plain; wanted: this one counts.
 class JudgedRun {
  public:
   JudgedRun(CodeRecord& record, bool wanted);

@@ -78,10 +78,10 @@ struct CodeRecord {
   std::vector<Entry*> at;      // by offset: the latest entry there
   bool skipped = false;        // never compiled when the hook offers it: this package, what was marked so
   bool library = false;        // likewise, but for capture_everything: the standard library
-  bool plain = false;          // frames that the hook offers run plain: complete runs recorded no tensor operation
-  int32_t fruitless_runs = 0;  // complete captured runs without one
+  bool plain = false;          // frames that the hook offers run plain: see effort.h
+  int32_t fruitless_runs = 0;  // complete captured runs since the code was judged
   int32_t wasted_runs = 0;     // of these, those that only went from break to break
-  int32_t running = 0;         // such runs that have not ended
+  int32_t running = 0;         // captured runs that have not ended
   bool deep = false;           // many of them were inside each other
   std::vector<std::vector<PyTypeObject*>> plain_types;  // argument types for which calls are only forwarded
 };

@@ -73,7 +73,8 @@ Marks* marks_for(PyObject* object) {
 
 thread_local int compiling_depth = 0;
 
-PyObject* answer_none(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
+// Told apart by their addresses.
+PyObject* graph_break(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
 PyObject* skip_frame(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
 PyObject* step_unsupported(PyObject*, PyObject*, PyObject*) { Py_RETURN_NONE; }
 PyObject* opaque(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -115,7 +116,7 @@ constexpr Name kNames[] = {
     {"marks_called", MarkKind::kBreak, BreakReason::k_marks_called},
 };
 
-// mark(object, name, other=None): name is forbidden, disallowed or one of the above; "plain" takes the latter away.
+// mark(object, name, other=None): name is forbidden, disallowed, not_disallowed or one of the above.
 PyObject* mark(PyObject*, PyObject* args) {
   PyObject *object, *other = nullptr;
   const char* name;
@@ -123,8 +124,8 @@ PyObject* mark(PyObject*, PyObject* args) {
   Marks* marks = marks_for(object);
   if (marks == nullptr) return nullptr;
   std::string wanted = name;
-  if (wanted == "forbidden" || wanted == "not_forbidden") {
-    marks->forbidden = wanted == "forbidden";
+  if (wanted == "forbidden") {
+    marks->forbidden = true;
     Py_RETURN_NONE;
   }
   if (wanted == "disallowed" || wanted == "not_disallowed") {
@@ -132,10 +133,6 @@ PyObject* mark(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
   }
   if (wanted == "allowed") marks->disallowed = false;
-  if (wanted == "plain") {
-    marks->kind = MarkKind::kNone;
-    Py_RETURN_NONE;
-  }
   for (const Name& each : kNames) {
     if (wanted != each.name) continue;
     marks->kind = each.kind;
@@ -220,7 +217,7 @@ PyMethodDef methods[] = {
     {"mark_sizes", mark_sizes, METH_VARARGS, "mark_sizes(tensor, dynamic, static): see kt._dynamo.mark_dynamic"},
     {"set_logging_sets", set_logging_sets, METH_VARARGS, "set_logging_sets(reorderable, ignored)"},
     {"is_operator", is_operator, METH_O, "whether a call of it is an operation of a graph"},
-    {"graph_break", as_method(answer_none), METH_VARARGS | METH_KEYWORDS,
+    {"graph_break", as_method(graph_break), METH_VARARGS | METH_KEYWORDS,
      "graph_break(msg=\"\")\n--\n\nA break that the program asks for: what comes before and after is compiled apart.\n"
      "Outside of compiled code it does nothing. `graph_break(\"read the sensor\")`"},
     {"skip_frame", as_method(skip_frame), METH_VARARGS | METH_KEYWORDS,
@@ -269,7 +266,7 @@ Mark mark_of(Borrowed callable) {
       mark.object = answer;
       return mark;
     };
-    if (meaning == as_method(answer_none)) return breaks(BreakReason::k_graph_break);
+    if (meaning == as_method(graph_break)) return breaks(BreakReason::k_graph_break);
     if (meaning == as_method(skip_frame)) return breaks(BreakReason::k_skip_frame);
     if (meaning == as_method(step_unsupported)) return breaks(BreakReason::k_step_unsupported);
     if (meaning == as_method(opaque)) return breaks(BreakReason::k_opaque);

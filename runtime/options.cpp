@@ -50,7 +50,7 @@ bool is_set(const char* variable) {
 
 void read_environment() {
   options.strict = is_set("KINTSUGI_STRICT");
-  options.disable = is_set("KINTSUGI_DISABLE");
+  options.disable = is_set("KINTSUGI_DISABLE") || is_set("TORCHDYNAMO_DISABLE");
   options.capture_scalar_outputs =
       is_set("KINTSUGI_CAPTURE_SCALAR_OUTPUTS") || is_set("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
   update_indirect();

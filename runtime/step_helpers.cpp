@@ -120,7 +120,8 @@ int opaque_call(NativeState* state, const Step* step) {
       PyObject_Vectorcall(callable, arguments.data() + 1, step->list.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!result) return kLeave;
   if (!PyTuple_CheckExact(result.get()) || PyTuple_GET_SIZE(result.get()) != step->imm) {
-    PyErr_SetString(PyExc_SystemError, "kintsugi: an opaque call answered something else");
+    PyErr_Format(PyExc_SystemError, "kintsugi: an opaque call has to answer a tuple of %lld, not %.100s",
+                 static_cast<long long>(step->imm), Py_TYPE(result.get())->tp_name);
     return kLeave;
   }
   for (Py_ssize_t i = 0; i < step->imm; ++i)

@@ -23,6 +23,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     recompile_limit     variants of this wrapper's entries, instead of kt._dynamo.config.recompile_limit
     isolate_recompiles  True: what this wrapper compiles is its own
 
+    What is given wrongly is refused here: AssertionError for what cannot be called, TypeError for `dynamic`, ValueError for
+    `recompile_limit`, InvalidBackend, RuntimeError for `mode`. Arguments, results and exceptions of the calls are `model`'s.
+
     >>> @kt.compile
     ... def step(x, v): return x + 0.1 * v
     """

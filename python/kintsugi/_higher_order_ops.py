@@ -14,7 +14,9 @@ def print(format_str, *args, **kwargs):
 def cond(pred, true_fn, false_fn, operands=()):
     """true_fn(*operands) or false_fn(*operands), by `pred`: a number of Python, or a tensor of one element.
 
-    In compiled code a tensor's choice is made at run time: both branches are compiled, and answer alike.
+    In compiled code a tensor's choice is made at run time: `pred` has dtype bool there, both branches are compiled completely, have
+    no effects, and answer tensors of the same layouts in the same containers; otherwise UncapturedHigherOrderOpError.
+    operands: a tuple or list of tensors, numbers and containers of them. RuntimeError where an argument is something else.
 
     >>> kt.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
     """

@@ -15,15 +15,17 @@ class Unrepresentable(Exception):
     """An answer that has no form in a graph."""
 
 
-def placeholder(sizes, dtype):
-    return _runtime.ones(sizes, dtype=getattr(_runtime, dtype))
-
-
 class Uncaptured(Exception):
     """A branch of cond that cannot be captured completely."""
 
 
-OF_COND = 2  # numbers of the answer vary; 1: they are constants; 0: floats vary, others are refused
+# `structured` below: 0: floats of the answer vary, other numbers are refused; 1: numbers are constants; OF_COND: they vary.
+OF_COND = 2
+
+
+def placeholder(sizes, dtype):
+    """Stands for a tensor: ones of these sizes, the dtype by name."""
+    return _runtime.ones(sizes, dtype=getattr(_runtime, dtype))
 
 
 class Caller:
@@ -75,6 +77,7 @@ def describe(value):
 
 
 def call(function, objects, names):
+    """Calls it; the last objects go by `names`."""
     if not names:
         return function(*objects)
     count = len(objects) - len(names)
@@ -82,7 +85,7 @@ def call(function, objects, names):
 
 
 def leaves_of(example, structured, leaves, path=()):
-    """Appends (path, leaf)."""
+    """Appends (path, leaf) of each tensor or number that varies; Unrepresentable for what has no form in a graph."""
     if (type(example) is Tensor or type(example) is float and structured != 1 or
             type(example) is int and structured == OF_COND):
         leaves.append((path, example))
@@ -126,6 +129,7 @@ def branch_of(function):
 
 
 def cond(pred, true_fn, false_fn, *operands):
+    """What a segment calls, through a Caller, for kt.cond with a tensor as predicate."""
     return branch_of(true_fn if pred else false_fn)(*operands)
 
 
@@ -149,11 +153,14 @@ def trace_cond(function, shown, names, structured, dynamic):
 
 
 def _alike(yes, no, operands):
-    if type(yes) is not type(no) or type(yes) in (tuple, list) and len(yes) != len(no) or type(yes) is dict and list(yes) != list(no):
+    """Uncaptured unless both branches answer alike, and no operand."""
+    if (type(yes) is not type(no) or type(yes) in (tuple, list) and len(yes) != len(no) or
+            type(yes) is dict and list(yes) != list(no)):
         raise Uncaptured(f"kt.cond: differing branch outputs: {describe(yes)} and {describe(no)}")
     if type(yes) is Tensor:
         if any(yes is each or no is each for each in operands):
-            raise Uncaptured("kt.cond: Encountered aliasing during higher order op tracing: a branch returns its operand; return a clone")
+            raise Uncaptured("kt.cond: Encountered aliasing during higher order op tracing: a branch returns its operand; return a "
+                             "clone")
         if not _driver.same_layout(yes, no, False):
             raise Uncaptured(f"kt.cond: differing branch outputs: {describe(yes)} and {describe(no)}")
     elif type(yes) in (tuple, list):

@@ -3,6 +3,7 @@ from ._runtime import _driver
 from ._dynamo.decorators import named_like
 
 _NAMES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile")
+_IN_REGION = "attempted to set_stance in a kt.compile region; set it outside, or in a function wrapped by kt.compiler.disable"
 
 
 class set_stance:
@@ -16,12 +17,13 @@ class set_stance:
     aot_eager_then_compile  the same, but the first call is compiled too, by the default backend
     force_backend           with "default": the backend of every compile
     skip_guard_eval_unsafe  accepted; guards are evaluated all the same
+
+    RuntimeError inside a compiled region, for another name, and for force_backend with another stance than "default".
     """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
         if _driver.is_in_region():
-            raise RuntimeError("attempted to set_stance in a kt.compile region; set it outside, or in a function wrapped by "
-                               "kt.compiler.disable")
+            raise RuntimeError(_IN_REGION)
         if stance not in _NAMES:
             raise RuntimeError(f"invalid kt.compile stance {stance!r}; there are {', '.join(_NAMES)}")
         if force_backend is not None:
@@ -35,7 +37,7 @@ class set_stance:
 
     @staticmethod
     def only(stance, fn):
-        """`fn` under a stance, in every call of it."""
+        """`fn` with the stance in force in each call, set at no other time."""
         now = _NAMES.index(stance), None
 
         def inner(*args, **kwargs):
@@ -76,7 +78,7 @@ class set_stance:
 
 def _no_region():
     if _driver.is_in_region():
-        raise RuntimeError("attempted to set_stance in a kt.compile region")
+        raise RuntimeError(_IN_REGION)
 
 
 _driver.mark(set_stance, "forbidden")

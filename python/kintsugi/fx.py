@@ -2,20 +2,22 @@
 import itertools
 import keyword
 import linecache
+import logging
 import operator
-import types
 
 import kintsugi as _kt
 
 from ._runtime import _driver
 
 _numbers = itertools.count(1)
+# By what the tracer tells: the argument of BINARY_OP, Py_LT and on, jit/tracer_core.h's Unary.
 _BINARY = ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor",
            "iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imul", "imod", "ior", "ipow", "irshift", "isub", "itruediv", "ixor")
 _COMPARE = ("lt", "le", "eq", "ne", "gt", "ge")
 _UNARY = ("neg", "pos", "invert", "abs")
 _SIGNS = {"add": "+", "and_": "&", "floordiv": "//", "lshift": "<<", "matmul": "@", "mul": "*", "mod": "%", "or_": "|", "pow": "**",
-          "rshift": ">>", "sub": "-", "truediv": "/", "xor": "^", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}
+          "rshift": ">>", "sub": "-", "truediv": "/", "xor": "^", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">",
+          "ge": ">="}
 
 
 class Ref:
@@ -26,6 +28,8 @@ class Ref:
 
 
 class Slice:
+    """A slice among them; its parts may be Refs."""
+
     def __init__(self, start, stop, step):
         self.parts = start, stop, step
 
@@ -88,6 +92,7 @@ class Graph:
         return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
 
     def print_tabular(self):
+        """Prints a line for each node: opcode, name, target, args, kwargs."""
         rows = [("opcode", "name", "target", "args", "kwargs")]
         rows += [(node.op, node.name, _name_of(node.target), str(node.args), str(node.kwargs)) for node in self.nodes]
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
@@ -182,15 +187,14 @@ class GraphModule:
             names = {"__name__": "kintsugi.fx.graph", **writer.names}
             linecache.cache[file] = len(writer.source), None, writer.source.splitlines(True), file
             exec(compile(writer.source, file, "exec"), names)
-            function = names["forward"]
-            assert isinstance(function, types.FunctionType)
-            self._forward = _driver.make_compiled(function, False, -1)
+            self._forward = _driver.make_compiled(names["forward"], False, -1)
         return self._forward
 
     def __call__(self, *args):
         return self.forward(*args)
 
     def print_readable(self, print_output=True):
+        """`code`, printed too unless print_output is False."""
         if print_output:
             print(self.code)
         return self.code
@@ -258,26 +262,26 @@ class _Caller:
     def __call__(self, *inputs):
         answer = self.compiled(*inputs)
         if not isinstance(answer, (tuple, list)) or len(answer) != len(self.examples):
-            raise RuntimeError(f"what backend {self.backend!r} made has to answer a tuple or list of {len(self.examples)}, not {answer!r}")
+            raise RuntimeError(f"what backend {self.backend!r} made has to answer a tuple or list of {len(self.examples)}, not "
+                               f"{answer!r}")
         return tuple(map(self._fits, answer, self.examples))
 
     def _fits(self, part, example):
         if type(part) is not type(example):
-            raise RuntimeError(f"what backend {self.backend!r} made answers {part!r} where the graph has {type(example).__name__}")
+            raise RuntimeError(f"what backend {self.backend!r} made answers {part!r} where the graph has a {type(example).__name__}")
         if type(example) is not _kt.Tensor or _driver.same_layout(part, example, self.dynamic):
             return part
         if part.dtype == example.dtype and tuple(part.shape) == tuple(example.shape):
             like = part.contiguous()
             if _driver.same_layout(like, example, False):
                 return like
-        raise RuntimeError(f"what backend {self.backend!r} made answers a tensor of {part.dtype} and sizes {tuple(part.shape)} where the "
-                           f"graph has {example.dtype} and {tuple(example.shape)}")
+        raise RuntimeError(f"what backend {self.backend!r} made answers a tensor of {part.dtype} and sizes {tuple(part.shape)} where "
+                           f"the graph has {example.dtype} and {tuple(example.shape)}")
 
 
 def compile_graph(backend, inputs, calls, outputs, dynamic):
-    """None: the backend answers the graph's own code. Else what is called in its place. False: it failed, and errors are suppressed."""
-    from ._dynamo import backends, exc
-    from ._dynamo import config
+    """None: the backend answers the graph's own code. Else what is called in its place. False: it failed under suppress_errors."""
+    from ._dynamo import backends, config, exc
     module, wanted = build(inputs, calls, outputs)
     try:
         compiled = backend(module, [example for _, _, example in inputs])
@@ -285,7 +289,8 @@ def compile_graph(backend, inputs, calls, outputs, dynamic):
             raise TypeError(f"a backend has to answer a callable, not {compiled!r}")
     except Exception as error:
         if config.suppress_errors:
-            backends.warn(f"backend {backends.name_of(backend)!r} raised {type(error).__name__}: {error}; this part runs plain")
+            logging.getLogger("kintsugi").warning("backend %r raised %s: %s; this part runs plain", backends.name_of(backend),
+                                                  type(error).__name__, error)
             return False
         raise exc.BackendCompilerFailed(backends.name_of(backend), error) from error
     if compiled is module._forward or compiled is module or getattr(compiled, "__self__", None) is module:

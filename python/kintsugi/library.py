@@ -1,4 +1,5 @@
 """kt.library: custom operators. One node of a graph, never looked into, run as plain Python on real tensors."""
+import contextlib
 import inspect
 import re
 import types
@@ -55,7 +56,8 @@ class CustomOp:
         return answer
 
     def register_fake(self, fn, /):
-        """Decorator: the rule that tells shape and dtype of the result while compiling."""
+        """Decorator: the rule that is called in the operator's place while compiling, with tensors of ones for tensors; what it
+        returns tells shapes and dtypes of the result. Without a rule a compiled call is a TorchRuntimeError."""
         self._fake = fn
         return fn
 
@@ -67,17 +69,15 @@ class CustomOp:
             self._kernels[device] = fn
         return fn
 
+    @contextlib.contextmanager
     def set_kernel_enabled(self, device_type, enabled=True):
         """Context manager: a registered kernel is used, or not."""
-        class Enabled:
-            def __enter__(_):
-                _.before = set(self._off)
-                (self._off.discard if enabled else self._off.add)(device_type)
-
-            def __exit__(_, *error):
-                self._off = _.before
-
-        return Enabled()
+        before = set(self._off)
+        (self._off.discard if enabled else self._off.add)(device_type)
+        try:
+            yield
+        finally:
+            self._off = before
 
     def _fake_rule(self):
         if self._fake is None:
@@ -107,6 +107,12 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None)
 
     name          "namespace::operator"; it is found at kt.ops.namespace.operator
     mutates_args  names of the parameters that it changes, or "unknown"
+    device_types  None or "cpu", the only one there is; another is a NotImplementedError
+    schema        if given, parameters and result need no annotations
+
+    Annotations: kt.Tensor, int, float, bool, str, a dtype, a list of one of these, one of these or None; of the result also a tuple,
+    or None. ValueError for another, for a malformed name, and for an unknown name in mutates_args. A result that shares memory with
+    an input is a RuntimeError at the call.
     """
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types, schema=schema)
@@ -119,11 +125,13 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None)
                 raise ValueError(f"custom_op {name}: parameter {each.name!r} needs a type: kt.Tensor, int, float, bool, str, dtype, a list "
                                  f"of one of these, or one of these or None; it has {each.annotation!r}")
         if signature.return_annotation is signature.empty or not _is_allowed(signature.return_annotation, True):
-            raise ValueError(f"custom_op {name}: the result needs a type: kt.Tensor, a list or tuple of it, a number, or None")
+            raise ValueError(f"custom_op {name}: the result needs a type: kt.Tensor, a list or tuple of it, a number, or None; it has "
+                             f"{signature.return_annotation!r}")
     mutates = tuple(signature.parameters) if mutates_args == "unknown" else tuple(mutates_args)
     for each in mutates:
         if each not in signature.parameters:
-            raise ValueError(f"custom_op {name}: mutates_args names {each!r}, which is no parameter")
+            raise ValueError(f"custom_op {name}: mutates_args names {each!r}, which is no parameter; there are "
+                             f"{', '.join(signature.parameters)}")
     made = CustomOp(name, fn, mutates)
     if device_types is not None and "cpu" not in ([device_types] if isinstance(device_types, str) else device_types):
         raise NotImplementedError(f"custom_op {name}: there is no device but cpu")

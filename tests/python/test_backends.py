@@ -1,6 +1,7 @@
 """compile()'s backends: who gets which graph, the graph object, what a backend answers; compile's own parameters."""
 import gc
 import pickle
+import sys
 import warnings
 import weakref
 
@@ -258,6 +259,27 @@ def test_registry():
         for name in ("mine", "hidden"):
             dynamo.backends._backends.pop(name, None)
     assert kt.compiler.get_default_backend() == "kintsugi"
+
+
+def handles_while_it_waits(x):
+    try:
+        raise ValueError(x * 3)
+    except ValueError:
+        dynamo.graph_break()
+        yield sys.exc_info()[1].args[0] + 1
+
+
+def test_what_a_generator_handles_at_a_break_is_an_output():
+    def f(x):
+        for y in handles_while_it_waits(x + 1):
+            return y
+
+    x = kt.ones(2)
+    keeps = Keeps()
+    before = native["fallbacks"]
+    fast = kt.compile(f, backend=keeps)
+    assert [fast(x).tolist() for _ in range(2)] == [f(x).tolist()] * 2
+    assert keeps.calls > 0 and native["fallbacks"] == before
 
 
 def test_argument_errors_come_at_once():

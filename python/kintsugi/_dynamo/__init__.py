@@ -16,8 +16,9 @@ reset = _driver.reset
 
 __all__ = ["allow_in_graph", "assume_constant_result", "backends", "config", "decorators", "disable", "disallow_in_graph",
            "error_on_graph_break", "exc", "explain", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive",
-           "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "patch_dynamo_config", "register_backend", "reset", "run", "set_stance",
-           "skip_frame", "step_unsupported", "substitute_in_graph", "testing", "utils"]
+           "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic",
+           "nonstrict_trace", "patch_dynamo_config", "register_backend", "reset", "run", "set_stance", "skip_frame",
+           "step_unsupported", "substitute_in_graph", "testing", "utils"]
 
 
 def explain(f, *args, **kwargs):
@@ -30,7 +31,7 @@ def explain(f, *args, **kwargs):
 
 
 def run(fn=None):
-    """A version of a compiled function that compiles nothing more: what fits runs, anything else runs plain."""
+    """A version of a compiled function that compiles nothing more: what fits runs, anything else runs plain. Also a decorator."""
     if fn is None:
         return run
     return set_stance.only("eager_on_recompile", fn)

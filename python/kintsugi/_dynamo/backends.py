@@ -1,16 +1,19 @@
 """Backends: who compiles a graph. A backend is f(graph_module, example_inputs) -> callable; None stands for the default one."""
 import difflib
 import importlib.metadata
-import logging
 
 from .exc import InvalidBackend
 
 _backends = {}  # name -> (backend, or None for the default one; tags)
 _default = None
+_WHERE = "kt._dynamo.list_backends() tells the names"
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
-    """Gives a backend a name: as a function, a decorator, or a decorator with arguments."""
+    """Gives a backend a name, that of the function by default. A function, a decorator, or a decorator with arguments.
+
+    A name that is taken is an AssertionError. Backends with a tag may be left out by list_backends.
+    """
     if compiler_fn is None:
         return lambda function: register_backend(function, name, tags)
     assert callable(compiler_fn), f"a backend is a callable, not {compiler_fn!r}"
@@ -28,7 +31,7 @@ def list_backends(exclude_tags=("debug", "experimental")):
 
 
 def lookup_backend(backend):
-    """The callable behind a name; a callable as it is; None for the default backend."""
+    """The callable behind a name; a callable as it is; None for the built-in backend. InvalidBackend for anything else."""
     if backend is None:
         return _default
     if isinstance(backend, str):
@@ -37,10 +40,10 @@ def lookup_backend(backend):
         if backend not in _backends:
             close = difflib.get_close_matches(backend, _backends, n=3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise InvalidBackend(f"Invalid backend: {backend!r}.{hint} kt._dynamo.list_backends() tells the names")
+            raise InvalidBackend(f"Invalid backend: {backend!r}.{hint} {_WHERE}")
         return _backends[backend][0]
     if not callable(backend):
-        raise InvalidBackend(f"Invalid backend: {backend!r}. A backend is a name or a callable; kt._dynamo.list_backends() tells the names")
+        raise InvalidBackend(f"Invalid backend: {backend!r}. A backend is a name or a callable; {_WHERE}")
     return backend
 
 
@@ -51,18 +54,16 @@ def set_default_backend(backend):
 
 
 def get_default_backend():
+    """What set_default_backend was given, or "kintsugi"."""
     return "kintsugi" if _default is None else _default
 
 
 def name_of(backend):
+    """The name that it is registered under, else its own."""
     for name, (each, _) in _backends.items():
         if each is backend:
             return name
     return getattr(backend, "__name__", None) or type(backend).__name__
-
-
-def warn(text):
-    logging.getLogger("kintsugi").warning(text)
 
 
 _loaded = False
@@ -87,6 +88,7 @@ def eager(graph_module, example_inputs):
 
 
 def aot_eager(graph_module, example_inputs):
+    """As eager."""
     return eager(graph_module, example_inputs)
 
 

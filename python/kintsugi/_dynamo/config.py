@@ -4,7 +4,6 @@
 """
 import difflib
 import functools
-import os
 import sys
 import types
 
@@ -12,11 +11,10 @@ from .._runtime import _driver
 
 _ALIASES = {"cache_size_limit": "recompile_limit", "accumulated_cache_size_limit": "accumulated_recompile_limit",
             "ignore_logger_methods": "ignore_logging_functions"}
-# Settings that only Python reads. Those without an effect here are told in docs/differences.md.
+# Settings that only Python reads. docs/differences.md names those without an effect.
 _values = {
     "reorderable_logging_functions": set(),
     "ignore_logging_functions": set(),
-    "side_effect_replay_policy": "info",
     # Without an effect.
     "accumulated_recompile_limit": 256,
     "nested_graph_breaks": True,
@@ -25,6 +23,7 @@ _values = {
     "rewrite_assert_with_torch_assert": True,
     "allow_empty_graphs": False,
     "dont_skip_tracing": False,
+    "side_effect_replay_policy": "info",
 }
 _CHOICES = {"side_effect_replay_policy": ("info", "silent", "warn", "error")}
 
@@ -113,7 +112,7 @@ _FOR_REGIONS = ("verbose", "rewrite_assert_with_torch_assert", "capture_scalar_o
 
 
 def patch_dynamo_config(settings=None, value=None, /, **more):
-    """As patch, for the settings that may change inside compiled code."""
+    """As patch, for the settings that may change inside compiled code, all of them True or False; ValueError for others."""
     if isinstance(settings, str):
         settings = {settings: value}
     wanted = {**(settings or {}), **more}
@@ -126,6 +125,4 @@ def patch_dynamo_config(settings=None, value=None, /, **more):
 
 
 _tell_sets()
-if os.environ.get("TORCHDYNAMO_DISABLE", "0") not in ("", "0"):
-    _driver.set_option("disable", 1)
 sys.modules[__name__].__class__ = _Settings

@@ -52,7 +52,11 @@ def _each(fn, one):
 
 
 def allow_in_graph(fn):
-    """Calls of `fn` become one node of the graph; it is not looked into. A list or tuple gives a list."""
+    """Calls of `fn` become one node of the graph; it is not looked into. A list or tuple gives a list.
+
+    It takes tensors, numbers, text, None and containers of them, and answers tensors, floats, and tuples or lists of them; while
+    compiling it is called once with tensors of ones. A later answer of another layout is a RuntimeError.
+    """
     return _each(fn, lambda each: _driver.mark(each, "not_disallowed" if _driver.is_operator(each) else "allowed"))
 
 
@@ -78,7 +82,8 @@ def forbid_in_graph(fn):
 
 
 def nonstrict_trace(fn):
-    """A new function whose calls are one node of the graph, whatever `fn` does; arguments and answers may be containers."""
+    """A new function whose calls are one node of the graph, whatever `fn` does. As allow_in_graph, but numbers among arguments and
+    answers are constants, and answers may be dicts, ints, bools and text too."""
     assert callable(fn), f"nonstrict_trace takes a callable, not {fn!r}"
 
     def inner(*args, **kwargs):
@@ -99,7 +104,11 @@ _substitutes = {}
 
 
 def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
-    """Decorator: the Python function below is traced wherever the C function `original_fn` is called."""
+    """Decorator: the Python function below is traced wherever the C function `original_fn` is called.
+
+    TypeError unless the former is a Python function, the latter none, and their signatures agree (where the latter has one, and
+    skip_signature_check is off); ValueError for a second stand-in.
+    """
     if not callable(original_fn) or inspect.isfunction(original_fn):
         raise TypeError(f"substitute_in_graph stands in for functions written in C, not for {original_fn!r}")
 
@@ -147,13 +156,17 @@ def _bits(tensor, index, function):
 
 
 def mark_dynamic(t, index, *, min=None, max=None, hint_override=None):
-    """The size of this dimension (or of each in a list) is an input from the first compile on, also under dynamic=False."""
+    """The size of this dimension (or of each in a list) is an input from the first compile on, also under dynamic=False.
+
+    min, max: what the size must lie between now, or ConstraintViolationError. IndexError for a dimension that `t` has not.
+    """
     bits = _bits(t, index, "mark_dynamic")
     for dim in range(t.dim()):
         size = t.shape[dim]
         if bits >> dim & 1 and (min is not None and size < min or max is not None and size > max):
             from .exc import ConstraintViolationError
-            raise ConstraintViolationError(f"dimension {dim} is {size}, outside of the bounds {min} to {max} that mark_dynamic was given")
+            raise ConstraintViolationError(f"dimension {dim} is {size}, outside of the bounds {min} to {max} that mark_dynamic was "
+                                           "given")
     _driver.mark_sizes(t, bits, 0)
 
 
