@@ -359,11 +359,18 @@ static bool has_identities(Tracer& t, Value* value) {
   return false;
 }
 
+static Flow drop_error_and_stop(Tracer& t, const char* context) {
+  PyErr_Clear();
+  return t.stop(BreakReason::k_raises, context);
+}
+
 Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   bool frames_welcome = std::exchange(frames_welcome_, false);
   int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
+  bool replaced = false;  // the text of an error would name the wrong class
   auto plainly = [&](Value* value) {
     Value* atom = plain_atom(value, {interned.binary[plain], interned.reflected[plain]});
+    replaced |= atom != nullptr && atom != value;
     return atom != nullptr ? atom : value;
   };
   left = plainly(left);
@@ -381,12 +388,15 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   if (folds && fold(left, &a) && fold(right, &b)) {
     if (!folds_small(operation, a, b)) return stop(BreakReason::k_instruction, "a large constant");
     Ref result(evaluate(operation, a, b));
+    if (!result && replaced) return drop_error_and_stop(*this, "operator");
     if (!result) return raise_pending("operator");
     *out = made_now(result.release());
     return Flow::kGo;
   }
   if (is_numeric(left) && is_numeric(right)) return word_binary(*this, operation, left, right, out);
-  if (folds && is_atomic(left) && is_atomic(right)) return pure_operator(operation, left, right, out);
+  if (folds && is_atomic(left) && is_atomic(right))
+    return replaced && plain != NB_REMAINDER ? drop_error_and_stop(*this, "operator")
+                                             : pure_operator(operation, left, right, out);
   if (operation % NB_INPLACE_ADD == NB_REMAINDER && type_is_text(left))
     return pure_operator(operation, left, right, out);
   bool of_containers = false;
@@ -444,8 +454,10 @@ static Flow compare_methods(Tracer& t, Value* left, Value* right, bool* same) {
 }
 
 Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
+  bool replaced = false;
   auto plainly = [&](Value* value) {
     Value* atom = plain_atom(value, {interned.compare[operation], interned.compare[operation ^ 1]});
+    replaced |= atom != nullptr && atom != value;
     return atom != nullptr ? atom : value;
   };
   left = plainly(left);
@@ -462,6 +474,7 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
   };
   if (fold(left, &a) && fold(right, &b)) {
     Ref result(PyObject_RichCompare(a, b, operation));
+    if (!result && replaced) return drop_error_and_stop(*this, "comparison");
     if (!result) return raise_pending("comparison");
     *out = constant(result.get());
     return Flow::kGo;
@@ -472,7 +485,8 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     *out = word_compare(kBy[operation], left, right);
     return Flow::kGo;
   }
-  if (is_atomic(left) && is_atomic(right)) return pure_compare(operation, left, right, out);
+  if (is_atomic(left) && is_atomic(right))
+    return replaced && !equality ? drop_error_and_stop(*this, "comparison") : pure_compare(operation, left, right, out);
   if (equality && compares_by_identity(left) && compares_by_identity(right)) {
     bool same = left == right || (left->is_constant() && right->is_constant() && left->object == right->object);
     if (!same && left->kind == ValueKind::kFunction && right->kind == ValueKind::kFunction)

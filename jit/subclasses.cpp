@@ -271,6 +271,11 @@ Flow dict_slot(Tracer& t, PyTypeObject* owner, const std::string& name, Value* s
   Value* content = content_of(self);
   size_t given = a.size();
   *out = t.none();
+  if (owner == &PyDict_Type && is_ordered_dict(content)) {  // behind its order's back
+    for (const char* reader : {"__getitem__", "__contains__", "__len__", "get"})
+      if (name == reader) owner = &PyODict_Type;
+    if (owner == &PyDict_Type) return no_model(t, self, name);
+  }
   if (name == "__init__") return init_dict(t, self, a, names, out);
   if (owner == &PyODict_Type) {
     if (self->type != &PyODict_Type && (name == "pop" || name == "popitem" || name == "setdefault" ||
@@ -437,12 +442,14 @@ Flow compare_contents(Tracer& t, PyTypeObject* owner, int operation, Value* self
     *out = t.constant(Py_NotImplemented);
     return Flow::kGo;
   }
-  bool handled = false;
+  bool handled = false, ordered = owner == &PyODict_Type && is_ordered_dict(a) && is_ordered_dict(b);
+  if (ordered && !(t.dict_complete(a) && t.dict_complete(b)))
+    return t.stop(BreakReason::k_container, "comparing containers");
   if (Flow flow = t.container_compare(operation, a, b, out, &handled); flow != Flow::kGo || !handled)
     return flow != Flow::kGo ? flow : t.stop(BreakReason::k_container, "comparing containers");
-  if (owner != &PyODict_Type || !is_ordered_dict(a) || !is_ordered_dict(b)) return Flow::kGo;
+  if (!ordered) return Flow::kGo;
   bool equal = ((*out)->object == Py_True) == (operation == Py_EQ);
-  for (size_t i = 0; equal && i < a->entries.size(); ++i)  // both are complete by now
+  for (size_t i = 0; equal && i < a->entries.size(); ++i)
     equal = i < b->entries.size() && same_dict_key(a->entries[i].first, b->entries[i].first);
   return answer(t, equal == (operation == Py_EQ), out);
 }

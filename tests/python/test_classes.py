@@ -623,4 +623,4 @@ def test_reasons_name_what_was_disabled():
     def f(x):
         return sensor(x * 2) + 1
     (reason,) = kt._dynamo.explain(f)(x3()).break_reasons
-    assert "sensor: reads a sensor" in str(reason.reason)
+    assert "sensor is wrapped with kt.compiler.disable, reason: reads a sensor" in str(reason.reason)

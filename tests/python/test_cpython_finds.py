@@ -1,4 +1,5 @@
 """Faults that CPython's own tests found in capture-everything mode, each as the smallest program that showed it."""
+import collections
 import enum
 import sys
 import weakref
@@ -282,6 +283,31 @@ def generators_are_closed_in_order(log):
     log.append(next(walk))
     walk = None
     log.append(3)
+
+
+# ---- Ordered dicts -------------------------------------------------------------------------------------------------------
+
+
+def ordered(*keys):
+    return collections.OrderedDict((key, ord(key)) for key in keys)
+
+
+@program(*[lambda keys=keys: (ordered("a", "b", "c"), ordered(*keys), kt.ones(2)) for keys in ("abc", "bca", "abd", "ab")], together=True)
+def ordered_dicts_compare_by_order(a, b, x):
+    return x + 1, a == b, a != b, dict(a) == b, a == dict(b), b == a
+
+
+@program(lambda: (ordered("a", "b"),))
+def a_method_of_dict_leaves_the_order_behind(given):
+    made = collections.OrderedDict(x=1, y=2)
+    texts = []
+    for each in (given, made):
+        dict.pop(each, next(iter(each)))
+        try:
+            texts.append(repr(each))
+        except KeyError as error:
+            texts.append(error.args)
+    return texts, dict.get(made, "y"), len(made)
 
 
 # ---- Frames ------------------------------------------------------------------------------------------------------------------

@@ -107,6 +107,26 @@ def f(x, n, log):
 ]
 
 
+LEVELS = """
+import enum
+class Level(enum.IntEnum):
+    HIGH = 3
+class Name(str):
+    pass
+def text_of(work):
+    try:
+        return work()
+    except TypeError as error:
+        return str(error)
+def f(x, n):
+    texts = [text_of(lambda: str(n)[0:] + Level.HIGH), text_of(lambda: str(n) < Level.HIGH), text_of(lambda: Level.HIGH + "a"),
+             text_of(lambda: "a" < Level.HIGH), text_of(lambda: 3 + Name("b")), text_of(lambda: n + Name("b")),
+             text_of(lambda: n < Name("b")), text_of(lambda: -Name("b")), text_of(lambda: f"{n}" * Level.HIGH)]
+    return x + n, texts
+"""
+FINDS += [("texts of errors name the class", LEVELS, [n]) for n in (2, 5)]
+
+
 def outcome(function, arguments):
     try:
         value = function(kt.ones(3), *arguments)
