@@ -107,7 +107,7 @@ Flow append(Tracer& t, Value* self, Value* item, bool left, Value** out) {
 Flow extend(Tracer& t, Value* self, Value* iterable, bool left, Value** out) {
   iterable = t.force(iterable);
   *out = t.none();
-  if (iterable == self) {
+  if (iterable == self && walks_plainly(t, self)) {
     if (known(t, self) == nullptr) return no_model(t, "extend");
     iterable = t.tuple_of(all_items(t, self->content));
   }
@@ -179,8 +179,7 @@ Flow find(Tracer& t, const std::string& name, Value* self, Values& a, Value** ou
     *out = t.constant(count > 0 ? Py_True : Py_False);
     return Flow::kGo;
   }
-  if (name == "index") return raise_with_repr(t, PyExc_ValueError, item, " is not in deque");
-  if (count == 0) return raise_here(t, PyExc_ValueError, "deque.remove(x): x not in deque");
+  if (count == 0) return raise_with_repr(t, PyExc_ValueError, item, " is not in deque");
   if (!may_change(t, content)) return no_model(t, name);
   if (content->is_real())
     t.run_method(deque_type(), "__delitem__", {content, t.int_constant(place)});  // compared already

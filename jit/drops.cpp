@@ -45,6 +45,23 @@ bool has_callback(PyObject* object) {
   return false;
 }
 
+// What objects of C hold, as their class shows it to the collector: exceptions, sets, iterators, bound methods.
+bool referents_run_code(PyObject* object, int depth) {
+  struct Search {
+    int depth;
+    Py_ssize_t seen;
+    bool found;
+  } search{depth, 0, false};
+  auto visit = [](PyObject* each, void* argument) {
+    auto* now = static_cast<Search*>(argument);
+    now->found = each != nullptr && end_runs_code(each, now->depth);
+    return now->found || ++now->seen >= kMostItems ? 1 : 0;
+  };
+  traverseproc traverse = Py_TYPE(object)->tp_traverse;
+  if (traverse != nullptr) traverse(object, visit, &search);
+  return search.found;
+}
+
 // Whether the end of `object`, if this reference is the last, may run Python code. Not seen: beyond the bounds above.
 bool end_runs_code(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
@@ -59,6 +76,7 @@ bool end_runs_code(PyObject* object, int depth) {
     return depth < kDepth && is_suspended(object) && any_runs_code(slots_of(frame), value_count(frame), depth + 1);
   }
   if (depth >= kDepth) return false;
+  if (PyExceptionInstance_Check(object)) return referents_run_code(object, depth + 1);
   if (type == &PyTuple_Type)
     return any_runs_code(PySequence_Fast_ITEMS(object), PySequence_Fast_GET_SIZE(object), depth + 1);
   if (PyDict_Check(object) && dict_runs_code(object, depth + 1)) return true;
@@ -70,7 +88,10 @@ bool end_runs_code(PyObject* object, int depth) {
     PyErr_Clear();
   }
   if (type == &PyCell_Type) return PyCell_GET(object) != nullptr && end_runs_code(PyCell_GET(object), depth + 1);
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return false;
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+    bool looked_at = PyDict_CheckExact(object) || PyList_CheckExact(object) || type == deque_type();
+    return !looked_at && PyType_IS_GC(type) && referents_run_code(object, depth + 1);
+  }
   if (PyDictValues* values = inline_values_of(object)) {
     PyDictKeysObject* keys = shared_keys_of(type);
     return keys != nullptr && any_runs_code(items_of(values), entry_count_of(keys), depth + 1);
@@ -90,15 +111,17 @@ bool runs_code(PyObject* object) { return object != nullptr && end_runs_code(obj
 
 // A virtual container ends with the instruction; what exists in it may end with it.
 bool value_runs_code(const Value* value, int depth = 0) {
-  if (value == nullptr || depth >= kDepth) return false;
+  if (value == nullptr) return false;
   if (value->forwarded != nullptr) value = value->forwarded;
   if (PyObject* object = real_object(value)) return end_runs_code(object, depth);
+  if (depth >= kDepth) return false;
   if (!value->is_virtual() || value->kind == ValueKind::kFunction) return false;
   Py_ssize_t seen = 0;
   for (const Value* item : value->items)
     if (seen++ < kMostItems && value_runs_code(item, depth + 1)) return true;
   for (const auto& [key, item] : value->entries)
-    if (seen++ < kMostItems && value_runs_code(item, depth + 1)) return true;
+    if (seen++ < kMostItems && (value_runs_code(item, depth + 1) || end_runs_code(key, depth + 1))) return true;
+  if (value->mirror != nullptr && end_runs_code(value->mirror, depth)) return true;
   return value->content != nullptr && value_runs_code(value->content, depth);
 }
 

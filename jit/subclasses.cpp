@@ -228,6 +228,12 @@ Flow pop_ordered(Tracer& t, Value* self, Values& a, Value** out) {
   return t.dict_delete_item(content, t.key_value(key));
 }
 
+// An OrderedDict takes items over by its own __setitem__, from another kind of dict by keys() and __getitem__.
+bool is_read_plainly(Tracer& t, Value* self, Value* other) {
+  if (!has_builtin(t, self->type, interned.setitem)) return false;
+  return other->content == nullptr || all_builtin(t, other, {"__iter__", "keys", "__getitem__"});
+}
+
 Flow init_dict(Tracer& t, Value* self, Values& a, PyObject* names, Value** out) {
   Value *content = content_of(self), *ignored = nullptr;
   if (content->is_real()) return no_model(t, self, "__init__");
@@ -240,6 +246,8 @@ Flow init_dict(Tracer& t, Value* self, Values& a, PyObject* names, Value** out) 
     t.changing(self);
     t.note_attribute(self, factory_name(), factory);
   }
+  if (base_of(content) == &PyODict_Type && !is_read_plainly(t, self, a.empty() ? self : t.force(a[0])))
+    return no_model(t, self, "__init__");
   *out = t.none();
   return dict_method(t, content, "update", a, names, &ignored);
 }
@@ -249,6 +257,8 @@ Flow unite(Tracer& t, Value* left, Value* right, bool in_place, Value** out) {
   Value *a = content_of(left), *b = content_of(right);
   auto is_dict = [](Value* content) { return content != nullptr && content->kind == ValueKind::kDict; };
   if (!is_dict(a)) return t.stop(BreakReason::k_container, "union of dicts");
+  bool ordered = base_of(a) == &PyODict_Type;
+  if (ordered && !is_read_plainly(t, left, right)) return t.stop(BreakReason::k_container, "union of dicts");
   if (in_place) {
     *out = left;
     return dict_update(t, a, right);
@@ -261,7 +271,7 @@ Flow unite(Tracer& t, Value* left, Value* right, bool in_place, Value** out) {
     if (Flow flow = copy_exactly(t, left, out); flow != Flow::kGo) return flow;
     return dict_update(t, (*out)->content, right);
   }
-  *out = copy_of_dict(t, a);
+  *out = merged_dict(t, left) != nullptr ? copy_of_dict(t, a) : nullptr;
   if (*out == nullptr) return t.stop(BreakReason::k_container, "union of dicts");
   return dict_update(t, *out, right);
 }
@@ -292,6 +302,8 @@ Flow dict_slot(Tracer& t, PyTypeObject* owner, const std::string& name, Value* s
       given = a.size();
     }
   }
+  if (name == "update" && owner == &PyODict_Type && given == 1 && !is_read_plainly(t, self, t.force(a[0])))
+    return no_model(t, self, name);
   if (name == "update") return dict_method(t, content, name, a, names, out);
   if (names != nullptr && PyTuple_GET_SIZE(names) > 0) return no_model(t, self, name);
   if (name == "__getitem__" && given == 1) return subscript(t, self, t.force(a[0]), out);
@@ -321,7 +333,7 @@ Flow dict_slot(Tracer& t, PyTypeObject* owner, const std::string& name, Value* s
     return unite(t, self, other, name == "__ior__", out);
   }
   if ((name == "copy" || name == "__copy__") && given == 0 && owner != &PyDict_Type) return copy_exactly(t, self, out);
-  if (name.rfind("__", 0) == 0) return no_model(t, self, name);
+  if (name.rfind("__", 0) == 0 || (name == "copy" && merged_dict(t, self) == nullptr)) return no_model(t, self, name);
   return dict_method(t, content, name, a, names, out);
 }
 
@@ -442,6 +454,7 @@ Flow compare_contents(Tracer& t, PyTypeObject* owner, int operation, Value* self
     *out = t.constant(Py_NotImplemented);
     return Flow::kGo;
   }
+  if (is_deque(a) && !(walks_plainly(t, self) && walks_plainly(t, other))) return no_model(t, self, "comparison");
   bool handled = false, ordered = owner == &PyODict_Type && is_ordered_dict(a) && is_ordered_dict(b);
   if (ordered && !(t.dict_complete(a) && t.dict_complete(b)))
     return t.stop(BreakReason::k_container, "comparing containers");

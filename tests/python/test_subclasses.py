@@ -182,6 +182,40 @@ def special_answers(x, d, t):
     return d == {}, {} == d, d == 5, 5 if t else 6, 1 if Truthy() else 2, 1 if Table() else 2, Silent() == Silent(), x + 1
 
 
+class Doubled(OrderedDict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value * 2)
+
+
+class Named(dict):
+    def keys(self):
+        return ["a"]
+
+    def __getitem__(self, key):
+        return "named"
+
+
+@program(given(Loud(a=1, b=2)), given(Table(a=1, b=2)))
+def copies_of_dicts(x, d):
+    return d.copy(), d | {1: 2}, {1: 2} | d, dict.copy(d), dict(d), {**d}, x + 1
+
+
+@program(given(Doubled(a=1)), given(OrderedDict(a=1)))
+def ordered_by_its_class(x, o):
+    o |= {"b": 2}
+    o.update(c=3)
+    o.update({"d": 4})
+    made = Doubled(e=1)
+    return o, made, Doubled({"a": 3}), x + 1
+
+
+@program(given(OrderedDict(b=1), Named(a=1, b=2)), given({"b": 1}, Named(a=1, b=2)))
+def taken_over_by_keys(x, o, named):
+    o.update(named)
+    o |= named
+    return o, OrderedDict(named), dict(named), OrderedDict(a=0) | named, x + 1
+
+
 @program(given(Table(a=1)))
 def compared(x, d):
     return (d == {"a": 1}, {"a": 1} == d, d != {"a": 1}, d == Table(a=1), d == OrderedDict(a=1), d == defaultdict(int, a=1), d == [1], d == None,  # noqa: E711
@@ -371,6 +405,24 @@ def deque_set_while_walked(x, d):
         made[1] = 7
         out.append(item)
     return out, x + 1
+
+
+class Turned(deque):
+    def __iter__(self):
+        return iter([1])
+
+
+@program(given(Turned([3, 4])))
+def deque_walked_by_its_class(x, q):
+    same = q == deque([3, 4]), q == deque([1]), deque([3, 4]) == q, deque([1]) != q, q == q
+    q.extend(q)
+    q.extendleft(q)
+    with contextlib.suppress(ValueError):
+        q.remove(9)
+    try:
+        deque([1, 2]).remove("absent")
+    except ValueError as error:
+        return same, q, str(error), x + 1
 
 
 @program(given(Window([1, 2], 3)))
