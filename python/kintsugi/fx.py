@@ -10,7 +10,7 @@ import kintsugi as _kt
 from ._runtime import _driver
 
 _numbers = itertools.count(1)
-# By what the tracer tells: the argument of BINARY_OP, Py_LT and on, jit/tracer_core.h's Unary.
+# By what the tracer tells: the argument of BINARY_OP, Py_LT and on, Unary of jit/tensor_calls.h.
 _BINARY = ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor",
            "iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imul", "imod", "ior", "ipow", "irshift", "isub", "itruediv", "ixor")
 _COMPARE = ("lt", "le", "eq", "ne", "gt", "ge")
