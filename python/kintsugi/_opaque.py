@@ -38,7 +38,10 @@ class Caller:
 
     def __call__(self, *objects):
         leaves = []
-        self._compare(call(self.function, objects, self.names), self.example, leaves)
+        answer = call(self.function, objects, self.names)
+        self._compare(answer, self.example, leaves)
+        if self.structured != OF_COND and _repeats(answer):
+            raise RuntimeError(f"{self.__name__} answers one object in two places; while it was compiled it did not")
         return tuple(leaves)
 
     def _compare(self, answer, example, leaves):
@@ -48,7 +51,11 @@ class Caller:
             if not _driver.same_layout(answer, example, self.dynamic):
                 self._refuse(answer, example)
             leaves.append(answer)
-        elif type(example) is float and self.structured != 1 or type(example) is int and self.structured == OF_COND:
+        elif type(example) is float and self.structured != 1:
+            leaves.append(answer)
+        elif type(example) is int and self.structured == OF_COND:
+            if not _fits(answer):
+                self._refuse(answer, example)
             leaves.append(answer)
         elif type(example) in (tuple, list):
             if len(answer) != len(example):
@@ -84,8 +91,30 @@ def call(function, objects, names):
     return function(*objects[:count], **dict(zip(names, objects[count:])))
 
 
+def _fits(number):
+    return -1 << 63 <= number < 1 << 63
+
+
+def _repeats(answer):
+    """Whether a tensor, list or dict is in two places: each place becomes an object of its own."""
+    if type(answer) not in (tuple, list, dict):
+        return False
+    seen, waiting = set(), [answer]
+    while waiting:
+        each = waiting.pop()
+        if type(each) in (Tensor, list, dict):
+            if id(each) in seen:
+                return True
+            seen.add(id(each))
+        if type(each) in (tuple, list, dict):
+            waiting.extend(each.values() if type(each) is dict else each)
+    return False
+
+
 def leaves_of(example, structured, leaves, path=()):
     """Appends (path, leaf) of each tensor or number that varies; Unrepresentable for what has no form in a graph."""
+    if type(example) is int and structured == OF_COND and not _fits(example):
+        raise Unrepresentable("int of more than 64 bits")
     if (type(example) is Tensor or type(example) is float and structured != 1 or
             type(example) is int and structured == OF_COND):
         leaves.append((path, example))
@@ -108,6 +137,8 @@ def trace_call(function, objects, names, structured, dynamic):
         fake = fake()
     example = call(fake or function, objects, names)
     leaves = []
+    if _repeats(example):
+        raise Unrepresentable("one object in two places")
     leaves_of(example, structured, leaves)
     return _told(Caller(function, names, example, structured, bool(dynamic)), example, leaves)
 

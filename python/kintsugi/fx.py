@@ -269,6 +269,8 @@ class _Caller:
     def _fits(self, part, example):
         if type(part) is not type(example):
             raise RuntimeError(f"what backend {self.backend!r} made answers {part!r} where the graph has a {type(example).__name__}")
+        if type(example) is int and not -1 << 63 <= part < 1 << 63:
+            raise RuntimeError(f"what backend {self.backend!r} made answers {part!r} where the graph has an int of 64 bits")
         if type(example) is not _kt.Tensor or _driver.same_layout(part, example, self.dynamic):
             return part
         if part.dtype == example.dtype and tuple(part.shape) == tuple(example.shape):
@@ -283,6 +285,7 @@ def compile_graph(backend, inputs, calls, outputs, dynamic):
     """None: the backend answers the graph's own code. Else what is called in its place. False: it failed under suppress_errors."""
     from ._dynamo import backends, config, exc
     module, wanted = build(inputs, calls, outputs)
+    nodes = [*module.graph.nodes]
     try:
         compiled = backend(module, [example for _, _, example in inputs])
         if not callable(compiled):
@@ -293,6 +296,11 @@ def compile_graph(backend, inputs, calls, outputs, dynamic):
                                                   type(error).__name__, error)
             return False
         raise exc.BackendCompilerFailed(backends.name_of(backend), error) from error
+    finally:  # the graph may live on; the arguments of this call need not
+        given = {id(example) for _, _, example in inputs}
+        for node in nodes:
+            if id(node.meta.get("example_value")) in given and node not in wanted:
+                node.meta = {**node.meta, "example_value": None}
     if compiled is module._forward or compiled is module or getattr(compiled, "__self__", None) is module:
         return None
     return _Caller(compiled, wanted, bool(dynamic), backends.name_of(backend))

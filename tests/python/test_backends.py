@@ -312,3 +312,13 @@ def pickled(x):
 def test_pickles_keep_their_backend():
     again = pickle.loads(pickle.dumps(kt.compile(pickled, backend=named_backend)))
     assert again(kt.ones(1)).tolist() == [2.0]
+
+
+def test_a_kept_graph_keeps_no_arguments():
+    keeps = Keeps()
+    f = kt.compile(lambda x: x.add_(1) * 2, backend=keeps)
+    x = kt.ones(3)
+    before = sys.getrefcount(x)
+    f(x)
+    gc.collect()
+    assert sys.getrefcount(x) == before

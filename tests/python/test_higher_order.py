@@ -74,6 +74,7 @@ REFUSED = {
     "differing dtype": lambda x: kt.cond(x.sum() > 0, lambda x: x + 1, lambda x: x.double(), (x,)),
     "aliasing": lambda x: kt.cond(x.sum() > 0, lambda x: x, lambda x: x + 1, (x,)),
     "a constant": lambda x: kt.cond(x.sum() > 0, lambda x: "a", lambda x: "a", (x,)),
+    "an int of more than 64 bits": lambda x: kt.cond(x.sum() > 0, lambda x: 1 << 70, lambda x: 1 << 71, (x,)),
     "a side effect": lambda x: kt.cond(x.sum() > 0, appends, lambda x: x + 1, (x,)),
     "an operand changed": lambda x: kt.cond(x.sum() > 0, lambda x: x.add_(1), lambda x: x + 1, (x,)),
     "a break": lambda x: kt.cond(x.sum() > 0, breaks, lambda x: x + 1, (x,)),
@@ -283,3 +284,34 @@ def test_another_kernel():
     with kernels.set_kernel_enabled("cpu", False):
         assert kernels(kt.ones(1)).tolist() == [2.0]
     assert kernels(kt.ones(1)).tolist() == [3.0]
+
+
+@dynamo.nonstrict_trace
+def twice(x):
+    y, parts = x * 2, [x + 1]
+    return y, y, parts, parts
+
+
+def test_one_object_in_two_places_stays_one():
+    def f(x):
+        a, b, c, d = twice(x)
+        a.add_(1)
+        c.append(b * 1)
+        return a is b, c is d, len(d), a, b, d
+
+    assert repr(kt.compile(f)(kt.ones(2))) == repr(f(kt.ones(2)))
+
+
+def test_one_object_in_two_places_later_is_an_error():
+    same = False
+
+    @dynamo.nonstrict_trace
+    def pair(x):
+        y = x * 2
+        return (y, y) if same else (y, x * 2)
+
+    f = kt.compile(lambda x: pair(x))
+    assert f(kt.ones(1))[1].tolist() == [2.0]
+    same = True
+    with pytest.raises(RuntimeError, match="two places"):
+        f(kt.ones(1))
