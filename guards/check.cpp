@@ -233,7 +233,7 @@ bool Checker::check(int number) {
       std::memcpy(&word, fields + guard.imm, sizeof word);
       return word == program_.constants[guard.constant].i64;
     case GuardKind::k_deque_item: {
-      Ref item(PySequence_GetItem(a, guard.imm));  // the deque holds it
+      Ref item(item_of_deque(a, guard.imm));  // the deque holds it
       if (!item) PyErr_Clear();
       return load(guard, item.get());
     }

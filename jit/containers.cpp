@@ -172,7 +172,7 @@ Value* Tracer::item_at(Value* sequence, size_t index) {
   load.a = sequence->id;
   load.imm = origin;
   ValueId id = load.dst = new_value();
-  Ref of_deque(in_deque ? PySequence_GetItem(sequence->object, origin) : nullptr);  // which holds it
+  Ref of_deque(in_deque ? item_of_deque(sequence->object, origin) : nullptr);  // which holds it
   if (in_deque && !of_deque) throw Restart{};
   PyObject* object = in_deque  ? of_deque.get()
                      : is_list ? PyList_GET_ITEM(sequence->object, origin)

@@ -84,7 +84,7 @@ bool end_runs_code(PyObject* object, int depth) {
     return true;
   if (type == deque_type() || PyType_IsSubtype(type, deque_type())) {
     for (Py_ssize_t i = 0; i < std::min(Py_SIZE(object), kMostItems); ++i)
-      if (Ref item(PySequence_GetItem(object, i)); item && end_runs_code(item.get(), depth + 1)) return true;
+      if (Ref item(item_of_deque(object, i)); item && end_runs_code(item.get(), depth + 1)) return true;
     PyErr_Clear();
   }
   if (type == &PyCell_Type) return PyCell_GET(object) != nullptr && end_runs_code(PyCell_GET(object), depth + 1);

@@ -260,6 +260,14 @@ inline uint32_t type_version(PyTypeObject* type) {
 }
 
 inline bool has_managed_dict(PyObject* object) { return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT); }
+
+// A new reference; null with an exception. As deque itself reads: its classes may have a __getitem__ of their own.
+inline PyObject* item_of_deque(PyObject* deque, Py_ssize_t index) {
+  PyTypeObject* type = Py_TYPE(deque);
+  while (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type->tp_base != nullptr) type = type->tp_base;
+  return type->tp_as_sequence->sq_item(deque, index);
+}
+
 inline constexpr int kInlineValuesOffset = -4 * static_cast<int>(sizeof(PyObject*));  // PyDictValues*, from the object
 inline constexpr int kManagedDictOffset = -3 * static_cast<int>(sizeof(PyObject*));   // PyObject*, from the object
 inline PyDictValues* inline_values_of(PyObject* object) {

@@ -425,6 +425,17 @@ def deque_walked_by_its_class(x, q):
         return same, q, str(error), x + 1
 
 
+class Shut(deque):
+    def __getitem__(self, index):
+        raise KeyError(index)
+
+
+@program(given(Shut([3, 4])))
+def deque_shut_by_its_class(x, q):
+    q.extend(q)
+    return deque(q), q == deque([3, 4]), 3 in q, [*reversed(q)], sorted(q), x + 1
+
+
 @program(given(Window([1, 2], 3)))
 def deque_subclass(x, w):
     w.append(4)
