@@ -13,7 +13,7 @@ struct Table {
   PyCodeObject *cached = nullptr, *partial = nullptr, *dispatch = nullptr;
   PyObject* partial_type = nullptr;
   int lock_count_offset = 0;
-  PyTypeObject* lock_type = nullptr;
+  PyTypeObject *lock_type = nullptr, *weak_dict = nullptr;
 
   Table() {
     Ref module(PyImport_ImportModule("functools"));
@@ -39,6 +39,9 @@ struct Table {
           dispatch = reinterpret_cast<PyCodeObject*>(Py_NewRef(each));
       }
     }
+    Ref weak(PyImport_ImportModule("weakref"));
+    PyObject* dict = weak ? PyObject_GetAttrString(weak.get(), "WeakKeyDictionary") : nullptr;  // kept for good
+    if (dict != nullptr && PyType_Check(dict)) weak_dict = reinterpret_cast<PyTypeObject*>(dict);
     find_lock_count();
     PyErr_Clear();
   }
@@ -155,6 +158,8 @@ Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& argume
     return nullptr;
   };
   Value *token = free_variable("cache_token"), *registry = free_variable("registry");
+  Value* cache = free_variable("dispatch_cache");  // what it is filled with shows in no other way
+  if (cache == nullptr || type_of(cache) != table().weak_dict) return refused();
   if (token == nullptr || !token->is_constant() || token->object != Py_None || registry == nullptr ||
       registry->kind != ValueKind::kDict || !registry->is_real() || registry->source < 0 || registry->mutated ||
       t.dict_length(registry) < 0)

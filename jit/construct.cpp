@@ -32,7 +32,7 @@ bool tuple_like(PyTypeObject* type) {
 // object.__new__. bare: no further arguments.
 Flow Tracer::new_object(PyTypeObject* type, bool bare, Value** out) {
   if (!is_plain_class(type) || !ensure_version(type)) return stop(BreakReason::k_call, type->tp_name);
-  bool refused = PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT) ||
+  bool refused = PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT) || type->tp_new == nullptr ||
                  (!bare && (type->tp_new != PyBaseObject_Type.tp_new || type->tp_init == PyBaseObject_Type.tp_init));
   if (refused) return stop(BreakReason::k_raises, type->tp_name);
   *out = make(ValueKind::kObject);

@@ -324,8 +324,8 @@ static bool folds_small(int operation, PyObject* left, PyObject* right) {
   return a < 100000 && b < 100000;
 }
 
+// The in-place forms too: constants do not change, but texts of errors name the operator.
 static PyObject* evaluate(int operation, PyObject* left, PyObject* right) {
-  if (operation >= NB_INPLACE_ADD) operation -= NB_INPLACE_ADD;
   switch (operation) {
     case NB_ADD: return PyNumber_Add(left, right);
     case NB_AND: return PyNumber_And(left, right);
@@ -340,6 +340,19 @@ static PyObject* evaluate(int operation, PyObject* left, PyObject* right) {
     case NB_SUBTRACT: return PyNumber_Subtract(left, right);
     case NB_TRUE_DIVIDE: return PyNumber_TrueDivide(left, right);
     case NB_XOR: return PyNumber_Xor(left, right);
+    case NB_INPLACE_ADD: return PyNumber_InPlaceAdd(left, right);
+    case NB_INPLACE_AND: return PyNumber_InPlaceAnd(left, right);
+    case NB_INPLACE_FLOOR_DIVIDE: return PyNumber_InPlaceFloorDivide(left, right);
+    case NB_INPLACE_LSHIFT: return PyNumber_InPlaceLshift(left, right);
+    case NB_INPLACE_MATRIX_MULTIPLY: return PyNumber_InPlaceMatrixMultiply(left, right);
+    case NB_INPLACE_MULTIPLY: return PyNumber_InPlaceMultiply(left, right);
+    case NB_INPLACE_REMAINDER: return PyNumber_InPlaceRemainder(left, right);
+    case NB_INPLACE_OR: return PyNumber_InPlaceOr(left, right);
+    case NB_INPLACE_POWER: return PyNumber_InPlacePower(left, right, Py_None);
+    case NB_INPLACE_RSHIFT: return PyNumber_InPlaceRshift(left, right);
+    case NB_INPLACE_SUBTRACT: return PyNumber_InPlaceSubtract(left, right);
+    case NB_INPLACE_TRUE_DIVIDE: return PyNumber_InPlaceTrueDivide(left, right);
+    case NB_INPLACE_XOR: return PyNumber_InPlaceXor(left, right);
     default: return nullptr;
   }
 }

@@ -32,7 +32,7 @@ enum class Purity : uint8_t { kNo, kOfAtoms, kOfContainers };  // kOfContainers:
 
 struct Table {
   std::unordered_map<PyObject*, Purity> callables;
-  PyObject* operators[NB_XOR + 1] = {};
+  PyObject* operators[NB_INPLACE_XOR + 1] = {};
   PyObject* comparisons[6] = {};
   PyObject *get_item = nullptr, *contains = nullptr, *truth = nullptr, *format = nullptr, *length = nullptr;
   PyObject *negative = nullptr, *positive = nullptr, *invert = nullptr, *hash = nullptr, *attribute = nullptr;
@@ -70,9 +70,11 @@ struct Table {
       return;
     }
     auto get = [&](const char* name) { return PyObject_GetAttrString(module.get(), name); };  // kept for good
-    static constexpr const char* kOperators[] = {"add", "and_", "floordiv", "lshift", "matmul",  "mul", "mod",
-                                                 "or_", "pow",  "rshift",   "sub",    "truediv", "xor"};
-    for (int i = 0; i <= NB_XOR; ++i) operators[i] = get(kOperators[i]);
+    static constexpr const char* kOperators[] = {"add",  "and_",      "floordiv", "lshift",   "matmul",  "mul",  "mod",
+                                                 "or_",  "pow",       "rshift",   "sub",      "truediv", "xor",  "iadd",
+                                                 "iand", "ifloordiv", "ilshift",  "imatmul",  "imul",    "imod", "ior",
+                                                 "ipow", "irshift",   "isub",     "itruediv", "ixor"};
+    for (int i = 0; i <= NB_INPLACE_XOR; ++i) operators[i] = get(kOperators[i]);
     static constexpr const char* kComparisons[] = {"lt", "le", "eq", "ne", "gt", "ge"};
     for (int i = 0; i < 6; ++i) comparisons[i] = get(kComparisons[i]);
     get_item = get("getitem");
@@ -444,8 +446,7 @@ static Flow apply(Tracer& t, PyObject* callable, std::vector<Value*> arguments, 
 }
 
 Flow Tracer::pure_operator(int operation, Value* left, Value* right, Value** out) {
-  if (operation >= NB_INPLACE_ADD) operation -= NB_INPLACE_ADD;
-  return apply(*this, table().operators[operation], {left, right}, operation == NB_REMAINDER,
+  return apply(*this, table().operators[operation], {left, right}, operation % NB_INPLACE_ADD == NB_REMAINDER,
                BreakReason::k_instruction, "an operator of these objects", out);
 }
 Flow Tracer::pure_compare(int operation, Value* left, Value* right, Value** out) {

@@ -1,6 +1,7 @@
 """Faults that CPython's own tests found in capture-everything mode, each as the smallest program that showed it."""
 import collections
 import enum
+import functools
 import sys
 import weakref
 
@@ -283,6 +284,40 @@ def generators_are_closed_in_order(log):
     log.append(next(walk))
     walk = None
     log.append(3)
+
+
+# ---- Texts of errors -----------------------------------------------------------------------------------------------------
+
+
+IN_PLACE = {}
+for sign in ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>="):
+    exec(f"def work(a, b):\n    a {sign} b\n    return a", IN_PLACE)
+    IN_PLACE[sign] = IN_PLACE.pop("work")
+
+
+@program(*[lambda a=a, b=b: (a, b, kt.ones(1)) for a, b in ((2, "ab"), (3, "ab"))], together=True)
+@program(*[lambda a=a, b=b: (a, b, kt.ones(1)) for a, b in (("a", 2), (None, 3))], together=True)
+def in_place_operators(a, b, x):
+    texts = []
+    for sign, work in IN_PLACE.items():
+        if sign == "__builtins__":
+            continue
+        try:
+            texts.append(work(a, b))
+        except Exception as error:
+            texts.append((type(error), str(error)))
+    return x + 1, texts
+
+
+KeyWrapper = type(functools.cmp_to_key(lambda a, b: 0))
+
+
+@program(lambda: (KeyWrapper,))
+def a_class_that_makes_no_instances(made):
+    try:
+        return made()
+    except TypeError as error:
+        return str(error)
 
 
 # ---- Ordered dicts -------------------------------------------------------------------------------------------------------
