@@ -239,9 +239,13 @@ bool Tracer::place_graph(size_t* place, std::vector<ValueId>* outputs, std::pair
 void Tracer::replace_by_call(PyObject* caller, const std::vector<Value*>& inputs, size_t place,
                              const std::vector<ValueId>& outputs) {
   std::vector<bool> gone(trace_.records.size(), false);
+  std::map<ValueId, int64_t> words;  // of numbers that were read: what a step unboxes from the answer
   for (const GraphCall& call : calls_)
     for (size_t r = call.first_record; r < call.end_record; ++r)
-      gone[r] = trace_.records[r].node >= 0 || belongs(trace_.records[r].step);
+      if (const Record& record = trace_.records[r]; record.node >= 0 || belongs(record.step)) {
+        gone[r] = true;
+        if (record.node < 0 && record.step.kind == StepKind::k_item) words[record.step.dst] = record.step.imm;
+      }
   Exit raises = plan().exits[static_cast<size_t>(trace_.entry_exit)];
   raises.kind = ExitKind::kRaise;
   plan().exits.push_back(std::move(raises));
@@ -275,6 +279,14 @@ void Tracer::replace_by_call(PyObject* caller, const std::vector<Value*>& inputs
   std::map<ValueId, ValueId> renamed;
   for (ValueId value : outputs) renamed[value] = new_value();
   if (!outputs.empty()) call.dst = first;
+  for (ValueId value : outputs) {
+    if (words.count(value) == 0) continue;
+    Step& unbox = add(StepKind::k_unbox);  // cannot fail: the caller has looked
+    unbox.a = renamed[value];
+    unbox.imm = words[value];
+    unbox.on_fail = exit;
+    unbox.dst = renamed[value] = new_value();
+  }
   std::vector<Record> records;
   auto rename = [&](ValueId& value) {
     if (auto found = renamed.find(value); found != renamed.end()) value = found->second;

@@ -322,3 +322,19 @@ def test_a_kept_graph_keeps_no_arguments():
     f(x)
     gc.collect()
     assert sys.getrefcount(x) == before
+
+
+@pytest.mark.parametrize("values", [[3.5, 1.0], [3, 1], [True, False]], ids=str)
+def test_numbers_that_a_backend_answers(values):
+    def f(x):
+        number = x.amax().item()
+        return number + 1, x * number
+
+    def answering(graph, examples):
+        return lambda *arguments: graph.forward(*arguments)
+
+    with kt._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = kt.compile(f, backend=answering, fullgraph=True)
+        for given in (values, values, values[::-1]):
+            number, tensor = compiled(kt.tensor(given))
+            assert (number, repr(tensor)) == (f(kt.tensor(given))[0], repr(f(kt.tensor(given))[1]))
