@@ -150,13 +150,14 @@ class Builder {
 };
 
 PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
-  int64_t word = recipe.value == kNoValue ? 0 : static_cast<int64_t>(state_->values[recipe.value]);
+  auto word = [&] { return static_cast<int64_t>(state_->values[recipe.value]); };  // of others it is a number of theirs
   switch (recipe.kind) {
-    case RecipeKind::kBoxInt: return PyLong_FromLongLong(word);
-    case RecipeKind::kBoxBool: return PyBool_FromLong(word != 0);
+    case RecipeKind::kBoxInt: return PyLong_FromLongLong(word());
+    case RecipeKind::kBoxBool: return PyBool_FromLong(word() != 0);
     case RecipeKind::kBoxFloat: {
       double number;
-      std::memcpy(&number, &word, sizeof number);
+      int64_t bits = word();
+      std::memcpy(&number, &bits, sizeof number);
       return PyFloat_FromDouble(number);
     }
     case RecipeKind::kTuple: return tuple_of(recipe, 0);
@@ -548,7 +549,19 @@ bool Leaving::build(NativeState* state, ExitId id) {
   return good;
 }
 
+// An entry of a traceback whose frame could not be made: it names the frame that is left.
+static void complete_entry(PyObject* object) {
+  if (object == nullptr || !PyTraceBack_Check(object)) return;
+  auto* entry = reinterpret_cast<PyTracebackObject*>(object);
+  if (entry->tb_frame != nullptr) return;
+  SavedError saved;
+  PyFrameObject* frame = PyThreadState_GetFrame(this_thread());
+  if (frame != nullptr)
+    fill_entry(object, reinterpret_cast<PyObject*>(frame), std::max(PyFrame_GetLasti(frame), 0) / 2);
+}
+
 void Leaving::drop() {
+  for (size_t i = 0; i < object_count_; ++i) complete_entry(objects_[i]);
   for (size_t i = 0; i < object_count_; ++i) Py_XDECREF(objects_[i]);
   object_count_ = 0;
   if (objects_ != inline_objects_) PyMem_Free(objects_);

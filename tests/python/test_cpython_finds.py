@@ -286,6 +286,12 @@ def generators_are_closed_in_order(log):
     log.append(3)
 
 
+@program()
+def a_long_deque_walked_by_its_iterators_class():
+    klass = type(reversed(collections.deque()))
+    return [list(klass(collections.deque(items))) for items in ("abcd", range(2000))]
+
+
 # ---- Texts of errors -----------------------------------------------------------------------------------------------------
 
 
