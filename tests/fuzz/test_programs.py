@@ -11,7 +11,7 @@ import run  # noqa: E402
 CHUNK = 250
 STRESSED = "KINTSUGI_STRESS" in os.environ or "KINTSUGI_SANITIZED" in os.environ  # slow, and repeated by many switches
 ASKED = int(os.environ.get("KINTSUGI_FUZZ", 0))
-COUNT = ASKED or (500 if STRESSED else 20_000)
+COUNT = ASKED or (250 if STRESSED else 20_000)
 FIRST = int(time.time()) // 86_400 * 1_000_000 if ASKED else 0
 
 

@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).parent
 PROGRAMS = sorted((HERE / "examples_spec").glob("*.py"))
 TABLE = tomllib.loads((HERE / "examples.toml").read_text())
 STRESS = os.environ.get("KINTSUGI_STRESS", "")
+pytestmark = pytest.mark.slow  # a process a program
 NUMBER = "<n>"
 # Numbers in them come from explain() or kt._dynamo.utils.counters.
 ALL_NUMBERS_COUNT = {"exp_01", "exp_02"}
