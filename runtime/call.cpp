@@ -190,6 +190,13 @@ Onward pass_back_edge(Run& run, int offset) {
 Onward leave_frame(Run& run, Left& left, size_t index);
 Onward carry_out(Run& run, Left& left, size_t index);
 
+// What the frame of an exit's next activation is told when it comes.
+struct Inside {
+  Run& caller;
+  Left& left;
+  size_t index;
+};
+
 // The exit lies in a callee that had been inlined: its frame is made real and continued on its own, then this one goes
 // on after its call.
 Onward continue_inside(Run& run, Left& left, size_t index) {
@@ -198,13 +205,9 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   ReturnRule rule = left.leaving.frame(index).rule;
   std::string refusal = left.leaving.refusal(index);  // the segment may go meanwhile
   set_position(caller, opcode_unit(caller.code, offset));
-  struct Context {
-    Run& caller;
-    Left& left;
-    size_t index;
-  } context{run, left, index + 1};
+  Inside inside{run, left, index + 1};
   auto taken = [](void* data, PyThreadState* thread, Frame* frame) -> PyObject* {
-    auto& [caller, left, index] = *static_cast<Context*>(data);
+    auto& [caller, left, index] = *static_cast<Inside*>(data);
     return contained([&, index = index]() -> PyObject* {
       Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy, caller.tireless, /*callee=*/true};
       if (inner.record == nullptr) return nullptr;
@@ -218,7 +221,7 @@ Onward continue_inside(Run& run, Left& left, size_t index) {
   Ref code = Ref::share(reinterpret_cast<PyObject*>(left.leaving.code(index + 1)));
   ++counters.frames;
   PyObject* result = call_with_placeholders(reinterpret_cast<PyFunctionObject*>(function.get()),
-                                            reinterpret_cast<PyCodeObject*>(code.get()), taken, &context);
+                                            reinterpret_cast<PyCodeObject*>(code.get()), taken, &inside);
   if (result == nullptr) apply_rule_to_error(caller, rule, offset);
   const Bytecode& bytecode = bytecode_of(caller.code);
   int next = bytecode.at(offset).next;
@@ -243,13 +246,9 @@ Onward continue_resumed(Run& run, Left& left, size_t index) {
   Activation& caller = run.activation;
   int offset = left.leaving.frame(index).offset;
   set_position(caller, opcode_unit(caller.code, offset));
-  struct Context {
-    Run& caller;
-    Left& left;
-    size_t index;
-  } context{run, left, index + 1};
+  Inside inside{run, left, index + 1};
   auto taken = [](void* data, PyThreadState* thread, Frame* frame) -> PyObject* {
-    auto& [caller, left, index] = *static_cast<Context*>(data);
+    auto& [caller, left, index] = *static_cast<Inside*>(data);
     return contained([&, index = index]() -> PyObject* {
       Run inner{adopt(thread, frame), record_of(code_of(frame)), caller.policy};
       if (inner.record == nullptr) return nullptr;
@@ -258,7 +257,7 @@ Onward continue_resumed(Run& run, Left& left, size_t index) {
     });
   };
   Ref generator(left.leaving.take_callee(index + 1));
-  ResumptionTaken resumption(generator.get(), taken, &context);
+  ResumptionTaken resumption(generator.get(), taken, &inside);
   Onward onward = is_of_generator(caller.frame) ? ended(hand_over(caller, offset)) : perform(run, offset);
   resumption.end();
   if (!resumption.came()) {  // the instruction failed before: the frame holds placeholders that nobody must see

@@ -535,7 +535,9 @@ bool Leaving::build(NativeState* state, ExitId id) {
       extra_ = object_count_;
       add(exit_->handled);
       for (size_t i = 1; i < exit_->frames.size(); ++i) add(exit_->frames[i].handled);
+      size_t others = object_count_;
       for (const RaisedState& raised : exit_->raised) add(raised.entry);
+      entry_count_ = object_count_ - others;
       for (const RaisedState& raised : exit_->raised)
         if (good && raised.generator >= 0) good = enter_generator(raised, make);
     }
@@ -551,7 +553,7 @@ bool Leaving::build(NativeState* state, ExitId id) {
 
 // An entry of a traceback whose frame could not be made: it names the frame that is left.
 static void complete_entry(PyObject* object) {
-  if (object == nullptr || !PyTraceBack_Check(object)) return;
+  if (object == nullptr) return;
   auto* entry = reinterpret_cast<PyTracebackObject*>(object);
   if (entry->tb_frame != nullptr) return;
   SavedError saved;
@@ -561,7 +563,7 @@ static void complete_entry(PyObject* object) {
 }
 
 void Leaving::drop() {
-  for (size_t i = 0; i < object_count_; ++i) complete_entry(objects_[i]);
+  for (size_t i = object_count_ - std::exchange(entry_count_, 0); i < object_count_; ++i) complete_entry(objects_[i]);
   for (size_t i = 0; i < object_count_; ++i) Py_XDECREF(objects_[i]);
   object_count_ = 0;
   if (objects_ != inline_objects_) PyMem_Free(objects_);

@@ -58,7 +58,8 @@ class Leaving {
   PyObject* inline_objects_[kInlineObjects];
   PyObject** objects_ = inline_objects_;
   size_t object_count_ = 0;
-  size_t extra_ = 0;  // then: what each frame handles, and one entry of a traceback each of Exit::raised
+  size_t extra_ = 0;        // then: what each frame handles, and one entry of a traceback each of Exit::raised
+  size_t entry_count_ = 0;  // of these entries; they are the last
 };
 
 void raise_from_text(const std::string& text);  // "ZeroDivisionError: text" becomes the pending exception

@@ -38,16 +38,7 @@ class set_stance:
     @staticmethod
     def only(stance, fn):
         """`fn` with the stance in force in each call, set at no other time."""
-        now = _NAMES.index(stance), None
-
-        def inner(*args, **kwargs):
-            before = _driver.set_stance(*now)
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                _driver.set_stance(*before)
-
-        return named_like(inner, fn)
+        return _in_each_call((_NAMES.index(stance), None), fn)
 
     def __enter__(self):
         if self._entered:
@@ -61,19 +52,22 @@ class set_stance:
 
     def __call__(self, fn):
         _driver.set_stance(*self._before[-1])  # being made was enough to set it
-        now = self._now
-
-        def inner(*args, **kwargs):
-            _no_region()
-            before = _driver.set_stance(*now)
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                _driver.set_stance(*before)
-
-        inner = named_like(inner, fn)
+        inner = _in_each_call(self._now, fn, _no_region)
         _driver.mark(inner, "forbidden")
         return inner
+
+
+def _in_each_call(stance, fn, check=None):
+    def inner(*args, **kwargs):
+        if check is not None:
+            check()
+        before = _driver.set_stance(*stance)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            _driver.set_stance(*before)
+
+    return named_like(inner, fn)
 
 
 def _no_region():

@@ -35,8 +35,8 @@ ops = _Ops()
 class CustomOp:
     """What custom_op returns: callable as the function is. See register_fake, register_kernel, set_kernel_enabled."""
 
-    def __init__(self, name, function, mutates):
-        self._name, self._function, self._mutates = name, function, mutates
+    def __init__(self, name, function):
+        self._name, self._function = name, function
         self._fake = None
         self._kernels, self._off = {}, set()
         self.__name__, self.__doc__, self.__module__ = name.partition("::")[2], function.__doc__, function.__module__
@@ -127,12 +127,11 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None)
         if signature.return_annotation is signature.empty or not _is_allowed(signature.return_annotation, True):
             raise ValueError(f"custom_op {name}: the result needs a type: kt.Tensor, a list or tuple of it, a number, or None; it has "
                              f"{signature.return_annotation!r}")
-    mutates = tuple(signature.parameters) if mutates_args == "unknown" else tuple(mutates_args)
-    for each in mutates:
+    for each in () if mutates_args == "unknown" else mutates_args:
         if each not in signature.parameters:
             raise ValueError(f"custom_op {name}: mutates_args names {each!r}, which is no parameter; there are "
                              f"{', '.join(signature.parameters)}")
-    made = CustomOp(name, fn, mutates)
+    made = CustomOp(name, fn)
     if device_types is not None and "cpu" not in ([device_types] if isinstance(device_types, str) else device_types):
         raise NotImplementedError(f"custom_op {name}: there is no device but cpu")
     space, _, short = name.partition("::")

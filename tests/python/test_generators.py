@@ -10,6 +10,7 @@ import pytest
 
 import kintsugi as kt
 from comparing import STRESS, observe, snapshot
+from language_generators import echo, scaled
 
 native = kt._dynamo.utils.counters["native"]
 log = []
@@ -61,18 +62,6 @@ def fresh():
 
 
 # ---- Generator functions -------------------------------------------------------------------------------------------
-
-
-def scaled(n, x):
-    for i in range(n):
-        yield x * i
-
-
-def echo(x):
-    got = yield x
-    while got is not None:
-        got = yield got * 2
-    return x + 5
 
 
 def delegating(x):

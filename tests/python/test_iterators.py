@@ -8,6 +8,7 @@ import kintsugi as kt
 import pytest
 
 from comparing import Programs, compare
+from language_functools import Version
 
 programs = Programs()
 
@@ -497,18 +498,6 @@ def described_int(value):
 @programs(x3)
 def dispatch(x):
     return x * 2, described(1), described("a"), described(True)
-
-
-@functools.total_ordering
-class Version:
-    def __init__(self, number):
-        self.number = number
-
-    def __eq__(self, other):
-        return self.number == other.number
-
-    def __lt__(self, other):
-        return self.number < other.number
 
 
 @programs(x3)
