@@ -604,7 +604,7 @@ PyObject* refuse_generator(Compiled* self) {
                                                                              : forward(self, args, nargsf, kwnames);
   if (!refresh(self)) return nullptr;
   auto count = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
-  if (kwnames == nullptr && is_plain_call(*self->record, args, count)) {
+  if (kwnames == nullptr && is_plain_call(*self->record, self->policy, args, count)) {
     ++counters.plain_calls;
     return forward(self, args, nargsf, kwnames);
   }
@@ -654,7 +654,7 @@ PyObject* refuse_generator(Compiled* self) {
   PyCodeObject* python = self->code;
   const auto& segments = self->entry->segments;
   auto count = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
-  if (is_plain_call(*self->record, args, count)) {
+  if (is_plain_call(*self->record, self->policy, args, count)) {
     ++counters.plain_calls;
     return forward(self, args, nargsf, nullptr);
   }

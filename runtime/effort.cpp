@@ -26,7 +26,8 @@ bool is_wasted_loop(const CodeRecord& record, const Policy& policy, const Effort
 
 // ---- Calls from outside --------------------------------------------------------------------------------------------
 
-bool is_plain_call(const CodeRecord& record, PyObject* const* args, size_t count) {
+bool is_plain_call(const CodeRecord& record, const Policy& policy, PyObject* const* args, size_t count) {
+  if (policy != Policy{}) return false;
   for (const auto& types : record.plain_types) {
     if (types.size() != count) continue;
     bool same = true;
@@ -41,6 +42,9 @@ static void mark_plain(CodeRecord& record, PyObject* const* args, size_t count) 
   if (record.plain_types.size() >= kMostMarks) return;
   auto& types = record.plain_types.emplace_back();
   for (size_t i = 0; i < count; ++i) types.push_back(Py_TYPE(args[i]));
+  // A call looks at the types before it looks for a segment, but after it tried the first one.
+  for (const auto& entry : record.entries)
+    if (entry->offset == 0 && entry->policy == Policy{}) entry->first = nullptr;
 }
 
 void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<Segment*>& variants,
@@ -55,7 +59,7 @@ void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<S
 
 void note_call(CodeRecord& record, const Policy& policy, int* wasted_calls, PyObject* const* args, size_t count,
                const Effort& effort) {
-  constexpr int kWastedCalls = 16;
+  constexpr int kWastedCalls = 8;
   if (policy != Policy{} || options.stressed() || effort.is_free()) return;
   if (!effort.wasted(1)) {
     *wasted_calls = 0;

@@ -25,7 +25,7 @@ class Effort {
 bool is_wasted_loop(const CodeRecord& record, const Policy& policy, const Effort& effort);
 
 // Argument types for which this code turned out to hold nothing worth compiling.
-bool is_plain_call(const CodeRecord& record, PyObject* const* args, size_t count);
+bool is_plain_call(const CodeRecord& record, const Policy& policy, PyObject* const* args, size_t count);
 // Another of the variants of its first entry was made: when none has a tensor operation or a break, further ones are
 // not worth it.
 void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<Segment*>& variants,

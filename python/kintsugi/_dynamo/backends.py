@@ -1,7 +1,4 @@
 """Backends: who compiles a graph. A backend is f(graph_module, example_inputs) -> callable; None stands for the default one."""
-import difflib
-import importlib.metadata
-
 from .exc import InvalidBackend
 
 _backends = {}  # name -> (backend, or None for the default one; tags)
@@ -38,6 +35,7 @@ def lookup_backend(backend):
         if backend not in _backends:
             _load_entry_points()
         if backend not in _backends:
+            import difflib
             close = difflib.get_close_matches(backend, _backends, n=3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise InvalidBackend(f"Invalid backend: {backend!r}.{hint} {_WHERE}")
@@ -74,6 +72,7 @@ def _load_entry_points():
     if _loaded:
         return
     _loaded = True
+    import importlib.metadata
     for point in importlib.metadata.entry_points(group="kintsugi_dynamo_backends"):
         if point.name not in _backends:
             register_backend(point.load(), point.name)

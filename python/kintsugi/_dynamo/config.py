@@ -2,7 +2,6 @@
 
 `with kt._dynamo.config.patch(recompile_limit=2): ...` sets some for a while; patch also decorates functions.
 """
-import difflib
 import functools
 import sys
 import types
@@ -30,6 +29,8 @@ _CHOICES = {"side_effect_replay_policy": ("info", "silent", "warn", "error")}
 
 class _Settings(types.ModuleType):
     def __getattr__(self, name):
+        if name.startswith("__"):  # the import system asks
+            raise AttributeError(name)
         known = _ALIASES.get(name, name)
         if known in _values:
             return _values[known]
@@ -67,6 +68,7 @@ def _tell_sets():
 
 def _unknown(name):
     names = [*_driver.settings(), *_values, *_ALIASES]
+    import difflib
     close = difflib.get_close_matches(name, names, n=3)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     return AttributeError(f"kt._dynamo.config has no setting {name!r}.{hint} There are {', '.join(names)}")

@@ -1,6 +1,5 @@
 """What programs say of their functions and regions: breaks as errors, marks of callables, marks of tensors."""
 import functools
-import inspect
 
 from .._runtime import _driver
 
@@ -109,6 +108,7 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
     TypeError unless the former is a Python function, the latter none, and their signatures agree (where the latter has one, and
     skip_signature_check is off); ValueError for a second stand-in.
     """
+    import inspect
     if not callable(original_fn) or inspect.isfunction(original_fn):
         raise TypeError(f"substitute_in_graph stands in for functions written in C, not for {original_fn!r}")
 
