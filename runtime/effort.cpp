@@ -59,7 +59,7 @@ void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<S
 
 void note_call(CodeRecord& record, const Policy& policy, int* wasted_calls, PyObject* const* args, size_t count,
                const Effort& effort) {
-  constexpr int kWastedCalls = 8;
+  constexpr int kWastedCalls = 16;
   if (policy != Policy{} || options.stressed() || effort.is_free()) return;
   if (!effort.wasted(1)) {
     *wasted_calls = 0;

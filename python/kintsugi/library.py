@@ -1,9 +1,7 @@
 """kt.library: custom operators. One node of a graph, never looked into, run as plain Python on real tensors."""
 import contextlib
-import inspect
 import re
 import types
-import typing
 
 from . import _runtime
 from ._opaque import NoFakeRule
@@ -92,6 +90,7 @@ def _share(a, b):
 def _is_allowed(annotation, result=False):
     if annotation in _SCALARS or result and annotation in (None, type(None)):
         return True
+    import typing
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (list, typing.Sequence) or getattr(origin, "__name__", "") == "Sequence":
         return len(parts) == 1 and parts[0] in _SCALARS
@@ -118,6 +117,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None)
         return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types, schema=schema)
     if not re.fullmatch(r"\w+::\w+", name):
         raise ValueError(f"custom_op: the name is \"namespace::operator\", not {name!r}")
+    import inspect
     signature = inspect.signature(fn, eval_str=True)
     if schema is None:
         for each in signature.parameters.values():
