@@ -42,9 +42,6 @@ static void mark_plain(CodeRecord& record, PyObject* const* args, size_t count) 
   if (record.plain_types.size() >= kMostMarks) return;
   auto& types = record.plain_types.emplace_back();
   for (size_t i = 0; i < count; ++i) types.push_back(Py_TYPE(args[i]));
-  // A call looks at the types before it looks for a segment, but after it tried the first one.
-  for (const auto& entry : record.entries)
-    if (entry->offset == 0 && entry->policy == Policy{}) entry->first = nullptr;
 }
 
 void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<Segment*>& variants,
@@ -59,7 +56,7 @@ void mark_if_plain(CodeRecord& record, const Policy& policy, const std::vector<S
 
 void note_call(CodeRecord& record, const Policy& policy, int* wasted_calls, PyObject* const* args, size_t count,
                const Effort& effort) {
-  constexpr int kWastedCalls = 16;
+  constexpr int kWastedCalls = 24;
   if (policy != Policy{} || options.stressed() || effort.is_free()) return;
   if (!effort.wasted(1)) {
     *wasted_calls = 0;
@@ -67,7 +64,11 @@ void note_call(CodeRecord& record, const Policy& policy, int* wasted_calls, PyOb
   }
   if (++*wasted_calls < kWastedCalls) return;
   *wasted_calls = 0;
-  if (!records_tensors(record)) mark_plain(record, args, count);
+  if (records_tensors(record)) return;
+  mark_plain(record, args, count);
+  // A call tries the first segment before it looks at the types.
+  for (const auto& entry : record.entries)
+    if (entry->offset == 0 && entry->policy == Policy{}) entry->first = nullptr;
 }
 
 // ---- Callees -------------------------------------------------------------------------------------------------------
