@@ -119,7 +119,7 @@ To convert(From value) {
 }
 
 template <typename T>
-T load_as(DType dtype, const void* at) {
+[[gnu::noinline]] T load_as(DType dtype, const void* at) {
   return with_type(dtype, [at]<typename From>(From) { return convert<T>(load<From>(at)); });
 }
 template <typename T>
@@ -129,7 +129,7 @@ void store_as(DType dtype, void* at, T value) {
 
 // A number is a double for floating dtypes, as kernels take it.
 template <typename T>
-T number_as(const OperandValue& operand) {
+[[gnu::noinline]] T number_as(const OperandValue& operand) {
   if (info(operand.number_dtype).kind == DTypeKind::kFloatingKind) return convert<T>(operand.number.f64);
   if constexpr (std::is_floating_point_v<T>) return convert<T>(static_cast<double>(operand.number.i64));
   return convert<T>(operand.number.i64);
@@ -217,31 +217,41 @@ void each_offset(const Shape& part, F&& f) {
 
 // ---- Classes of op.
 
-template <Op kOp, typename T>
-bool elementwise(std::span<const OperandValue> operands, TensorView out, OpError* error) {
-  using A = std::conditional_t<Row<kOp>::kRule == DTypeRule::kChoose, bool, T>;
-  const size_t count = operands.size();
-  Walk walk(shape_of(*out.layout), count + 1);
-  for (size_t i = 0; i < count; i++) {
-    if (!operands[i].is_number) walk.place(i, operands[i].view);
-  }
-  walk.place(count, out);
-  auto operand = [&]<typename E>(size_t i, E none) -> E {
-    if (i >= count) return none;
-    if (operands[i].is_number) return number_as<E>(operands[i]);
-    return load_as<E>(operands[i].view.layout->dtype, walk.at(i));
-  };
+struct Elements {
+  std::span<const OperandValue> operands;
+  Walk walk;  // the operands, then the result
   bool divides_by_zero = false;
-  walk.each([&] {
-    const A a = operand(0, A{});
-    const T b = operand(1, T{});
-    const T c = operand(2, T{});
-    if (Row<kOp>::kRaises && std::is_integral_v<T> && b == 0) divides_by_zero = true;
-    using R = decltype(apply<kOp, T>(a, b, c));
-    store<R>(walk.at(count), apply<kOp, T>(a, b, c));
-  });
-  if (divides_by_zero) *error = {ErrorKind::kZeroDivision, "integer division or modulo by zero"};
-  return !divides_by_zero;
+
+  template <typename T>
+  T operand(size_t i) const {
+    if (i >= operands.size()) return T{};
+    if (operands[i].is_number) return number_as<T>(operands[i]);
+    return load_as<T>(operands[i].view.layout->dtype, walk.at(i));
+  }
+};
+
+// The only part that there is for each op and type.
+template <Op kOp, typename T>
+void one_element(Elements* elements) {
+  using A = std::conditional_t<Row<kOp>::kRule == DTypeRule::kChoose, bool, T>;
+  const A a = elements->operand<A>(0);
+  const T b = elements->operand<T>(1);
+  const T c = elements->operand<T>(2);
+  if (Row<kOp>::kRaises && std::is_integral_v<T> && b == 0) elements->divides_by_zero = true;
+  using R = decltype(apply<kOp, T>(a, b, c));
+  store<R>(elements->walk.at(elements->operands.size()), apply<kOp, T>(a, b, c));
+}
+
+bool elementwise(void (*one)(Elements*), std::span<const OperandValue> operands, TensorView out, OpError* error) {
+  const size_t count = operands.size();
+  Elements elements{operands, Walk(shape_of(*out.layout), count + 1)};
+  for (size_t i = 0; i < count; i++) {
+    if (!operands[i].is_number) elements.walk.place(i, operands[i].view);
+  }
+  elements.walk.place(count, out);
+  elements.walk.each([&] { one(&elements); });
+  if (elements.divides_by_zero) *error = {ErrorKind::kZeroDivision, "integer division or modulo by zero"};
+  return !elements.divides_by_zero;
 }
 
 bool convert_elements(const OperandValue& operand, TensorView out) {
@@ -293,7 +303,7 @@ void reduce_one(Op op, DType from, DType compute, const char* data, const Shape&
   reset();
   int64_t i = 0;
   with_op(op, [&](auto constant) {
-    if constexpr (has_expression<constant(), T>()) {
+    if constexpr (Row<constant()>::kClass == OpClass::kReduction && has_expression<constant(), T>()) {
       each_offset(part, [&](int64_t offset) {
         if (i > 0 && i % kReductionBlock == 0) {
           finish_block();
@@ -470,7 +480,8 @@ bool run_reference(Op op, std::span<const OperandValue> operands, const Attribut
       with_op(op, [&](auto constant) {
         if constexpr (Row<constant()>::kClass == OpClass::kElementwise) {
           with_type(result.compute, [&]<typename T>(T) {
-            if constexpr (has_expression<constant(), T>()) fine = elementwise<constant(), T>(operands, out, error);
+            if constexpr (has_expression<constant(), T>())
+              fine = elementwise(one_element<constant(), T>, operands, out, error);
           });
         }
       });
