@@ -7,7 +7,7 @@
 namespace kintsugi {
 namespace {
 
-enum class Flow : uint8_t { kNext, kEnd, kForward, kBackward, kForwardIf, kBackwardIf };
+enum class Path : uint8_t { kNext, kEnd, kForward, kBackward, kForwardIf, kBackwardIf };
 
 enum class Operand : uint8_t { kNumber, kLocal, kCell, kName, kConstant };
 
@@ -15,20 +15,20 @@ struct OpcodeRow {
   const char* name;
   uint8_t number, caches;
   Operand operand;
-  Flow flow;
+  Path flow;
 };
 
 constexpr OpcodeRow kRows[] = {
-#define KN_OPCODE(name, number, caches, operand, flow, ...) {#name, number, caches, Operand::k##operand, Flow::k##flow},
+#define KN_OPCODE(name, number, caches, operand, flow, ...) {#name, number, caches, Operand::k##operand, Path::k##flow},
 #include "jit/opcodes.def"
-    {"<unknown>", 0, 0, Operand::kNumber, Flow::kEnd},
+    {"<unknown>", 0, 0, Operand::kNumber, Path::kEnd},
 };
 constexpr uint8_t kExtendedArgument = 144;
 
 const OpcodeRow& row_of(Opcode opcode) { return kRows[static_cast<int>(opcode)]; }
-bool jumps(Flow flow) { return flow != Flow::kNext && flow != Flow::kEnd; }
-bool jumps_back(Flow flow) { return flow == Flow::kBackward || flow == Flow::kBackwardIf; }
-bool falls_through(Flow flow) { return flow == Flow::kNext || flow == Flow::kForwardIf || flow == Flow::kBackwardIf; }
+bool jumps(Path flow) { return flow != Path::kNext && flow != Path::kEnd; }
+bool jumps_back(Path flow) { return flow == Path::kBackward || flow == Path::kBackwardIf; }
+bool falls_through(Path flow) { return flow == Path::kNext || flow == Path::kForwardIf || flow == Path::kBackwardIf; }
 
 Opcode opcode_of_byte(uint8_t byte) {
   static const auto table = [] {
@@ -86,7 +86,7 @@ void decode_instructions(Bytecode* bytecode) {
   }
   bytecode->is_loop_header.assign(bytecode->instructions.size(), 0);
   for (const Instruction& instruction : bytecode->instructions) {
-    Flow flow = row_of(instruction.opcode).flow;
+    Path flow = row_of(instruction.opcode).flow;
     if (!jumps(flow)) continue;
     if (instruction.target < 0 || bytecode->index_at[instruction.target] < 0) {
       bytecode->odd = "a jump to no instruction";
@@ -144,7 +144,7 @@ void compute_depths(Bytecode* bytecode) {
     pending.pop_back();
     const Instruction& instruction = bytecode->instructions[index];
     int32_t depth = bytecode->depth[index];
-    Flow flow = row_of(instruction.opcode).flow;
+    Path flow = row_of(instruction.opcode).flow;
     if (falls_through(flow)) {
       arrive(index + 1, depth + stack_effect(instruction.opcode, instruction.argument, /*jumps=*/false));
     }
@@ -210,7 +210,7 @@ void compute_liveness(Bytecode* bytecode) {
     changed = false;
     for (int32_t index = count - 1; index >= 0; --index) {
       const Instruction& instruction = bytecode->instructions[index];
-      Flow flow = row_of(instruction.opcode).flow;
+      Path flow = row_of(instruction.opcode).flow;
       auto join = [&](int32_t other) {
         for (int32_t word = 0; word < words; ++word) row[word] |= bytecode->live[other * words + word];
       };
@@ -342,7 +342,7 @@ bool must_raise(const Bytecode& bytecode, int32_t instruction_index) {
     const Instruction& instruction = bytecode.instructions[i];
     if (bytecode.handler_at(instruction.unit) != nullptr) return false;
     if (instruction.opcode == Opcode::k_RAISE_VARARGS) return true;
-    if (row_of(instruction.opcode).flow != Flow::kNext) return false;
+    if (row_of(instruction.opcode).flow != Path::kNext) return false;
   }
   return false;
 }
