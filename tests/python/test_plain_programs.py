@@ -9,7 +9,7 @@ from comparing import STRESS
 from kintsugi import plain_programs
 
 clock = time.thread_time_ns
-LEAST_RATIO = 0.5  # the benchmark asks for 0.95; here the machine may be busy
+LEAST_RATIO = 0.75  # the benchmark asks for 0.95; here the machine may be busy
 
 
 @pytest.mark.parametrize("name", plain_programs.PROGRAMS)
@@ -18,11 +18,11 @@ def test_program(name):
     compiled = kt.compile(function)
     expected = function(size)
     ratios = []
-    for turn in range(2 if STRESS else 24):
+    for turn in range(2 if STRESS else 40):
         start = clock()
         plain = function(size)
         middle = clock()
         ours = compiled(size)
         ratios.append((middle - start) / (clock() - middle))
         assert plain == ours == expected
-    assert STRESS or statistics.median(ratios[12:]) > LEAST_RATIO
+    assert STRESS or statistics.median(ratios[28:]) > LEAST_RATIO
