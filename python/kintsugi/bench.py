@@ -88,6 +88,18 @@ class Calls:
         return (self.run() - self.empty(itertools.repeat(None, self.number), *self.given)) / self.number
 
 
+class CallsUnder(Calls):
+    """The same with a switch set: `scope` makes what the loop runs in."""
+
+    def __init__(self, scope, function, *arguments):
+        self.scope = scope
+        super().__init__(function, *arguments)
+
+    def run(self):
+        with self.scope():
+            return super().run()
+
+
 class FirstCalls:
     """Microseconds of a first call: prepare() answers a function that was not yet compiled, and its arguments."""
 
@@ -196,6 +208,20 @@ def warm_samples():
     yield "warm_call_ns", Calls(kt.compile(make(mul_add)), a, b)
     yield "eager_call_ns", Calls(make(mul_add), a, b)
     yield "numpy_call_ns", Calls(make(mul_add), numpy_a, numpy_b)
+
+    for name in kt._stance._NAMES:
+        yield f"stance_{name}_ns", CallsUnder(lambda name=name: kt.compiler.set_stance(name), kt.compile(make(mul_add)), a, b)
+    flag, off = kt._dynamo.error_on_graph_break, kt.compiler.disable
+    for value in (True, False):
+        word = str(value).lower()
+        inside = make(f"def f(a, b):\n with flag({value}):\n  return a * b + a", flag=flag)
+        yield f"strict_{word}_around_ns", CallsUnder(lambda value=value: flag(value), kt.compile(make(mul_add)), a, b)
+        yield f"strict_{word}_inside_ns", Calls(kt.compile(inside), a, b)
+    compiled = kt.compile(make(mul_add))
+    inside = Calls(compiled, a, b)
+    inside.loop, inside.empty = off(inside.loop), off(inside.empty)
+    yield "compiled_in_disabled_ns", inside
+    yield "disabled_call_ns", Calls(off(make(mul_add)), a, b)
 
     yield from ((f"guard {kind} {count}", sample) for kind, count, sample in guard_slopes())
 
