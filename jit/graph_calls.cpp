@@ -1,9 +1,10 @@
 // The tensor calls of a trace as the program wrote them, for a backend in Python. The backend may answer the graph's
 // own code: then nothing changes. Anything else that it answers is called by one step, which takes the place of the
 // nodes.
+#include "jit/graph_calls.h"
+
 #include <algorithm>
 
-#include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -24,7 +25,7 @@ void Tracer::note_call(size_t first_record, const std::vector<Value*>& arguments
         for (Value* argument : arguments)
           if (force(argument)->kind == ValueKind::kTensor && force(argument)->source >= 0 && force(argument) == out)
             throw Impure{};
-  if (input_.backend == nullptr) return;
+  if (input_.backend == nullptr && !input_.policy.exporting) return;
   GraphCall call;
   call.form = form_;
   for (Value* argument : arguments) call.arguments.push_back(force(argument));
@@ -125,22 +126,16 @@ std::vector<ValueId> defined_by(const Trace& trace, const Record& record) {
 
 }  // namespace
 
-// Numbers of values as Python sees them, in the order in which calls name them.
-struct GraphNumbers {
-  std::map<Value*, int> of;
-  std::vector<Value*> inputs;
-};
-
-static PyObject* graph_module() {
+PyObject* graph_module() {
   static PyObject* module = PyImport_ImportModule("kintsugi.fx");
   return module;
 }
 
-// An argument of a call: a Ref(number), or the object itself with Refs inside.
-static Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
+Ref graph_ref(int number) { return Ref(PyObject_CallMethod(graph_module(), "Ref", "i", number)); }
+
+Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
   value = t.force(value);
-  auto numbered = [&](int number) { return Ref(PyObject_CallMethod(graph_module(), "Ref", "i", number)); };
-  if (auto found = numbers->of.find(value); found != numbers->of.end()) return numbered(found->second);
+  if (auto found = numbers->of.find(value); found != numbers->of.end()) return graph_ref(found->second);
   std::vector<Value*>* items;
   bool sequence = (value->kind == ValueKind::kTuple || value->kind == ValueKind::kList) && t.list_items(value, &items);
   if (sequence) {
@@ -158,11 +153,12 @@ static Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
     return Ref(PyObject_CallMethod(graph_module(), "Slice", "OOO", parts[0].get(), parts[1].get(), parts[2].get()));
   }
   if (value->is_constant()) return Ref::share(value->object);
+  if (value->is_number() && numbers->computed) return numbers->computed(value);
   if (value->kind == ValueKind::kTensor || value->is_number()) {
     int number = static_cast<int>(numbers->of.size());
     numbers->of[value] = number;
     numbers->inputs.push_back(value);
-    return numbered(number);
+    return graph_ref(number);
   }
   if (value->kind == ValueKind::kDict) {
     Ref dict(PyDict_New());
@@ -173,11 +169,30 @@ static Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
     }
     return dict;
   }
+  if (value->kind == ValueKind::kFunction && value->source < 0 && numbers->function) return numbers->function(value);
   if (!value->is_real()) return Ref::share(value->object != nullptr ? value->object : Py_None);
   int number = static_cast<int>(numbers->of.size());
   numbers->of[value] = number;
   numbers->inputs.push_back(value);
-  return numbered(number);
+  return graph_ref(number);
+}
+
+Ref call_row(Tracer& t, const GraphCall& call, GraphNumbers* numbers, int* number) {
+  *number = -1;
+  Ref arguments(PyList_New(0));
+  for (Value* argument : call.arguments) {
+    Ref object = argument_object(t, argument, numbers);
+    if (!arguments || !object || PyList_Append(arguments.get(), object.get()) < 0) return Ref();
+  }
+  bool ignored = false;
+  PyObject* example = call.out == nullptr ? nullptr : t.stand_in(call.out, &ignored);
+  PyErr_Clear();
+  if (call.out != nullptr && numbers->of.count(call.out) == 0)
+    *number = numbers->of[call.out] = static_cast<int>(numbers->of.size());
+  return Ref(Py_BuildValue("(siOOOiO)", form_name(call.form.kind), call.form.operation,
+                           call.form.target == nullptr ? Py_None : call.form.target, arguments.get(),
+                           call.names == nullptr ? Py_None : call.names, *number,
+                           example == nullptr ? Py_None : example));
 }
 
 // Of a call in the graph. A function that is made for one is an input of the graph.
@@ -318,25 +333,12 @@ bool Tracer::hand_to_backend() {
   Ref calls(PyList_New(0));
   std::map<ValueId, int> number_of;
   for (const GraphCall& call : calls_) {
-    Ref arguments(PyList_New(0));
-    for (Value* argument : call.arguments) {
-      Ref object = argument_object(*this, argument, &numbers);
-      if (!arguments || !object || PyList_Append(arguments.get(), object.get()) < 0) return false;
-    }
     int number = -1;
-    bool ignored = false;
-    PyObject* example = call.out == nullptr ? nullptr : stand_in(call.out, &ignored);
-    PyErr_Clear();
-    if (call.out != nullptr && numbers.of.count(call.out) == 0) {
-      number = static_cast<int>(numbers.of.size());
-      numbers.of[call.out] = number;
+    Ref row = call_row(*this, call, &numbers, &number);
+    if (number >= 0) {
       if (call.out->is_real() || call.out->is_number()) number_of[call.out->id] = number;
       if (call.out->is_number() && call.out->boxed != kNoValue) number_of[call.out->boxed] = number;
     }
-    Ref row(Py_BuildValue("(siOOOiO)", form_name(call.form.kind), call.form.operation,
-                          call.form.target == nullptr ? Py_None : call.form.target, arguments.get(),
-                          call.names == nullptr ? Py_None : call.names, number,
-                          example == nullptr ? Py_None : example));
     if (!calls || !row || PyList_Append(calls.get(), row.get()) < 0) return false;
   }
   Ref inputs(PyList_New(0));
@@ -361,8 +363,8 @@ bool Tracer::hand_to_backend() {
   Ref answer;
   {
     CompilingScope compiling;
-    answer = Ref(PyObject_CallMethod(graph_module(), "compile_graph", "OOOOi", input_.backend, inputs.get(),
-                                     calls.get(), wanted.get(), dynamic));
+    answer = Ref(PyObject_CallMethod(graph_module(), "compile_graph", "OOOOii", input_.backend, inputs.get(),
+                                     calls.get(), wanted.get(), dynamic, input_.policy.fullgraph));
   }
   if (!answer || answer.get() == Py_False) return false;
   if (answer.get() == Py_None) return true;  // the graph's own code

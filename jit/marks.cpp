@@ -82,7 +82,7 @@ bool Tracer::call_log(Value* callable, std::vector<Value*>& arguments, PyObject*
   }
   LogRole role = log_role(function, self);
   if (role == LogRole::kNone) return false;
-  if (role == LogRole::kIgnored) {
+  if (role == LogRole::kIgnored || input_.policy.exporting) {
     frame().stack.push_back(none());
     *flow = Flow::kGo;
     return true;
@@ -134,6 +134,10 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
     case MarkKind::kAnswer:
       result_->reads_compiling = true;
       frame().stack.push_back(constant(mark.object));
+      return Flow::kGo;
+    case MarkKind::kIsExporting:
+      result_->reads_compiling = true;
+      frame().stack.push_back(constant(input_.policy.exporting ? Py_True : Py_False));
       return Flow::kGo;
     case MarkKind::kSetStrict: return set_strict(arguments);
     case MarkKind::kOpaque: return call_opaque(callable->object, /*structured=*/false, arguments, names);
@@ -332,6 +336,7 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
     Py_XDECREF(value);
     Py_XDECREF(traceback);
     if (name == "NoFakeRule") return fail(Failure::kRuntime, what);
+    if (name == "Forbidden") return fail(Failure::kForbidden, what);
     if (name == "Uncaptured") return fail(Failure::kUncaptured, what);
     if (name == "Unrepresentable")
       return stop(structured ? BreakReason::k_nonstrict_output : BreakReason::k_graph_result, what);

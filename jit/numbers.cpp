@@ -89,6 +89,7 @@ static bool compare_hints(Compare how, int64_t a, int64_t b) {
 }
 
 void Tracer::check_word(Value* number, int64_t expected, ExitId on_fail) {
+  if (input_.policy.exporting) refuse_check(number->id);
   Step& step = record(StepKind::k_check);
   step.a = number->id;
   step.imm = expected;

@@ -100,5 +100,6 @@ enum class Unary : uint8_t { kNegative, kPositive, kInvert, kAbsolute };
 bool parse_unary(Unary operation, Borrowed operand, ParsedCall* out);
 
 PyObject* execute(const ParsedCall& call);
+PyObject* raise(const OpError& error);  // sets the exception that it asks for; answers null
 
 }  // namespace kintsugi

@@ -71,7 +71,8 @@ Value* Tracer::tensor_value(Layout* stolen, ValueId id, bool dynamic) {
 }
 
 Value* Tracer::size_of(Value* tensor, int dim) {
-  if (!tensor->dynamic) return int_constant(tensor->layout->sizes[dim]);
+  bool known = input_.policy.exporting && tensor->source >= 0 && (tensor->layout->marked_dynamic >> dim & 1) == 0;
+  if (!tensor->dynamic || known) return int_constant(tensor->layout->sizes[dim]);
   Step& step = record(StepKind::k_size);
   Value* value = make(ValueKind::kInt);
   value->int_hint = tensor->layout->sizes[dim];
@@ -167,6 +168,12 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
     }
     return !has_words || words_used == words_given;
   };
+  OpError refused;  // by the operator's own rule
+  auto refuses = [&] { return refused.kind != ErrorKind::kNone && !dynamic && !has_words; };
+  auto refuse = [&] {
+    raise(refused);
+    return refused_call("operator", has_words, arguments);
+  };
   auto node_of = [&](Op op, const Attributes& attributes, Value** result) -> bool {
     std::vector<Operand> facts;
     for (const NodeOperand& operand : operands) {
@@ -177,8 +184,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
       facts.push_back(fact);
     }
     Result inferred;
-    OpError error;
-    if (!infer(op, facts, attributes, &inferred, &error)) return false;
+    if (!infer(op, facts, attributes, &inferred, &refused)) return false;
     if (inferred.compute == DType::k_int32) {  // an int that does not fit raises: the call itself will
       for (const NodeOperand& operand : operands)
         if (operand.is_number && operand.value == kNoValue && operand.dtype == DType::k_int64 &&
@@ -219,6 +225,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
       // Sizes and values of a creation are in its attributes: today's, when words or dynamic sizes went into them.
       bool varies = info(call.op).op_class == OpClass::kCreation && (dynamic || has_words);
       if (!random && !varies && collect() && node_of(call.op, call.attributes, out)) return Flow::kGo;
+      if (refuses()) return refuse();
       // Sizes or fill values known only at run time, and draws: the call itself runs; its result's dtype and rank are
       // known.
       if (callable == nullptr) return stop(BreakReason::k_tensor_call, "operands that are known only at run time");
@@ -256,6 +263,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
         plain = value != nullptr && value->kind == ValueKind::kTensor && value->node >= 0;
       } else if (plain) {
         plain = collect() && node_of(call.op, call.attributes, &value);
+        if (refuses()) return refuse();
       }
       if (!plain) {
         if (callable == nullptr) return stop(BreakReason::k_tensor_call, "an in-place call on dynamic sizes");
@@ -441,8 +449,27 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   }
   ParsedCall call;
   if (!parse_call(*row, objects.data(), objects.size() - keywords, names, &call))
-    return stop(BreakReason::k_tensor_call, name);
+    return refused_call(name, has_words, arguments);
   return tensor_meaning(call, callable, arguments, names, has_words, out);
+}
+
+// The table refuses these arguments: the error is set, or, for an operator that is not a tensor's, none. Where layouts
+// and constants alone decide, a handler in the trace gets it.
+Flow Tracer::refused_call(std::string context, bool has_words, const std::vector<Value*>& arguments) {
+  PyObject* type = PyErr_Occurred();
+  bool modelled = type == PyExc_RuntimeError || type == PyExc_IndexError || type == PyExc_ValueError;
+  if (!modelled || has_words || any_dynamic(arguments)) return stop(BreakReason::k_tensor_call, std::move(context));
+  if (is_handled(reinterpret_cast<PyTypeObject*>(type), frames_.size())) return raise_pending(std::move(context));
+  if (type != PyExc_RuntimeError || !(input_.policy.fullgraph || strict_))
+    return stop(BreakReason::k_tensor_call, std::move(context));
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  Ref kept_kind(kind), kept(value), kept_traceback(traceback), text(value == nullptr ? nullptr : PyObject_Str(value));
+  const char* words = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return fail(Failure::kRuntime, "RuntimeError when making fake tensor call: " + context + ": " +
+                                     (words == nullptr ? "" : words) +
+                                     "\n  Hint: Check whether the program fails without compile too.");
 }
 
 static PyObject* tensor_slot(PyObject* name) {  // a slot wrapper of Tensor, "__getitem__"
@@ -456,7 +483,7 @@ Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out
   PyObject* b = stand_in(right, &has_words);
   ParsedCall call;
   if (a == nullptr || b == nullptr || !parse_binary(operation, a, b, &call))
-    return stop(BreakReason::k_tensor_call, "operator");
+    return refused_call("operator", has_words, {left, right});
   PyObject* callable =
       operation >= NB_INPLACE_ADD ? tensor_slot(interned.in_place[operation - NB_INPLACE_ADD]) : nullptr;
   return tensor_meaning(call, callable, {left, right}, nullptr, has_words, out);
@@ -469,7 +496,7 @@ Flow Tracer::tensor_compare(int operation, Value* left, Value* right, Value** ou
   PyObject* b = stand_in(right, &has_words);
   ParsedCall call;
   if (a == nullptr || b == nullptr || !parse_compare(operation, a, b, &call))
-    return stop(BreakReason::k_tensor_call, "comparison");
+    return refused_call("comparison", has_words, {left, right});
   return tensor_meaning(call, nullptr, {left, right}, nullptr, has_words, out);
 }
 
@@ -478,7 +505,7 @@ Flow Tracer::tensor_unary(Unary operation, Value* operand, Value** out) {
   bool has_words = false;
   PyObject* a = stand_in(operand, &has_words);
   ParsedCall call;
-  if (a == nullptr || !parse_unary(operation, a, &call)) return stop(BreakReason::k_tensor_call, "unary operator");
+  if (a == nullptr || !parse_unary(operation, a, &call)) return refused_call("unary operator", has_words, {operand});
   return tensor_meaning(call, nullptr, {operand}, nullptr, has_words, out);
 }
 
@@ -488,7 +515,8 @@ Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   PyObject* a = stand_in(tensor, &has_words);
   PyObject* b = stand_in(key, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call)) return stop(BreakReason::k_tensor_call, "index");
+  if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call))
+    return refused_call("index", has_words, {tensor, key});
   Flow flow = tensor_meaning(call, tensor_slot(interned.getitem), {tensor, key}, nullptr, has_words, out);
   if (flow != Flow::kGo || !has_words || tensor->dynamic) return flow;
   // A dimension picked by a word is gone whichever element it picks; only slices make sizes of words.
@@ -507,7 +535,7 @@ Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
   PyObject* c = stand_in(value, &has_words);
   ParsedCall call;
   if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call))
-    return stop(BreakReason::k_tensor_call, "item assignment");
+    return refused_call("item assignment", has_words, {tensor, key, value});
   Value* ignored = nullptr;
   return tensor_meaning(call, tensor_slot(interned.setitem), {tensor, key, value}, nullptr, has_words, &ignored);
 }

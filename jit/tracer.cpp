@@ -62,6 +62,7 @@ static bool is_effect(StepKind kind) {
 }
 
 Step& Tracer::record(StepKind kind) {
+  if (input_.policy.exporting) may_export(kind);
   if (is_effect(kind)) {
     if (input_.policy.pure && kind != StepKind::k_write && kind != StepKind::k_run_call &&
         kind != StepKind::k_opaque_call)
@@ -704,6 +705,11 @@ Status trace(const TraceInput& input, TraceResult* result) {
       result->trace_us = microseconds_since(start);
       const Exit& last = tracer.plan().exits[static_cast<size_t>(tracer.plan().final_exit)];
       bool refused = last.break_index >= 0 && (policy.fullgraph || result->strict_break);
+      if (policy.exporting && !refused) {
+        tracer.hand_to_export();
+        result->failure = Failure::kPending;
+        return Status::success();
+      }
       if (!tracer.calls_.empty() && !refused && !tracer.hand_to_backend()) {
         result->failure = Failure::kPending;
         return Status::success();
@@ -727,6 +733,10 @@ Status trace(const TraceInput& input, TraceResult* result) {
       result->failure = Failure::kUncaptured;
       result->plan.breaks.emplace_back();
       result->plan.breaks[0].context = "HOP: Unsafe side effect: a branch changes something outside of it";
+      return Status::success();
+    } catch (const NotExported& refused) {
+      PyErr_Clear();
+      result->plan.breaks.assign(1, refused.record);
       return Status::success();
     } catch (const Restart&) {
       PyErr_Clear();

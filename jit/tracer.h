@@ -26,6 +26,7 @@ struct TracePolicy {
   bool fuse = true;
   bool capture_scalars = false;  // item() stays in the graph
   bool pure = false;             // a branch of cond: changes outside are errors
+  bool exporting = false;        // one graph that stands alone is wanted: see export_graph.cpp
   bool describe = false;         // somebody reads Plan::graph
   bool exact_locals = false;     // exits show dead locals too
   bool watched = false;          // who holds the frame sees its locals after the return
@@ -53,6 +54,7 @@ enum class Failure : uint8_t {
   kRuntime,     // TorchRuntimeError
   kUncaptured,  // UncapturedHigherOrderOpError
   kUser,        // UserError
+  kConstraint,  // ConstraintViolationError
   kPending,     // the exception that is set
 };
 
@@ -100,6 +102,7 @@ enum class MarkKind : uint8_t {
   kBreak,           // its call is a break: `reason`, `context`
   kForbidden,       // its call is an error
   kAnswer,          // its call answers `object`: True or False
+  kIsExporting,     // its call answers whether an export is being traced
   kSetStrict,       // sets error_on_graph_break and answers what it was
   kOpaque,          // one call, not looked into: allow_in_graph
   kNonstrict,       // the same, for structured arguments and results: nonstrict_trace

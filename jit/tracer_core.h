@@ -203,6 +203,7 @@ class Tracer {
   Value* tensor_value(Layout* stolen, ValueId id, bool dynamic);
   Value* size_of(Value* tensor, int dim);
   Flow tensor_iterate(Value* tensor, std::vector<Value*>* items);
+  Flow refused_call(std::string context, bool has_words, const std::vector<Value*>& arguments);
 
   // ---- graph_calls.cpp: the calls as a backend sees them
   Flow tensor_meaning_of(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments,
@@ -213,6 +214,12 @@ class Tracer {
   void replace_by_call(PyObject* caller, const std::vector<Value*>& inputs, size_t place,
                        const std::vector<ValueId>& outputs);
   bool hand_to_backend();
+
+  // ---- export_graph.cpp
+  [[noreturn]] void refuse_export(Failure failure, std::string text);
+  [[noreturn]] void refuse_check(ValueId id);
+  void may_export(StepKind kind);
+  void hand_to_export();
 
   // ---- pure.cpp: what depends on the values of atoms alone, now or as a step. out: a constant, a word, a pure object
   bool is_pure_object(const Value* value) const;  // text, a big int, a pattern, ... known only at run time
@@ -551,5 +558,8 @@ bool is_length_answer(const Value* value);           // what __len__ may answer:
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};
 struct Impure {};  // a branch of cond would change something outside
+struct NotExported {
+  BreakRecord record;
+};
 
 }  // namespace kintsugi

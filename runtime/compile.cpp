@@ -189,16 +189,17 @@ bool has_room(Entry& entry) {
 void raise_unsupported(const BreakRecord& record) { raise_error("Unsupported", error_text(record)); }
 
 // What the trace itself raises. True: the call ends with it.
-bool raise_failure(const TraceResult& traced) {
+bool raise_failure(const TraceResult& traced, bool fullgraph) {
   if (traced.failure == Failure::kPending) return true;  // or a backend failed under suppress_errors
   const BreakRecord& record = traced.plan.breaks[0];
   std::string text = record.context + "\n\nfrom user code:\n" + stack_text(record.stack);
-  if (traced.failure == Failure::kForbidden && options.suppress_errors) {
+  if (traced.failure == Failure::kForbidden && options.suppress_errors && !fullgraph) {
     warn_once(text + "\n(suppress_errors is on: this runs plain)");
     return false;
   }
-  static constexpr const char* kNames[] = {"", "AssertionError", "TorchRuntimeError", "UncapturedHigherOrderOpError",
-                                           "UserError"};
+  static constexpr const char* kNames[] = {
+      "",          "AssertionError",          "TorchRuntimeError", "UncapturedHigherOrderOpError",
+      "UserError", "ConstraintViolationError"};
   raise_error(kNames[static_cast<int>(traced.failure)], text);
   return true;
 }
@@ -344,7 +345,7 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
     return nullptr;
   }
   if (traced.failure != Failure::kNone) {
-    if (!raise_failure(traced)) entry.skipped = true;
+    if (!raise_failure(traced, entry.policy.fullgraph)) entry.skipped = true;
     return nullptr;
   }
   const Plan& plan = traced.plan;
@@ -397,6 +398,10 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
     count_reason("stats", "calls_captured", traced.calls);
   }
   count_reason("frames", "ok");
+  if (entry.offset > 0 && entry.segments.empty()) {
+    UserLine where = parse_line(place());
+    count_reason("resumes", "kintsugi_resume_in_" + where.function + "_at_" + std::to_string(where.line));
+  }
   Segment* segment = publish(entry, code, std::move(traced.holds));
   segment->tensor_ops = traced.tensor_ops;
   if (traced.reads_compiling) segment->returns = false;

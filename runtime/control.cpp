@@ -15,6 +15,11 @@ TracePolicy trace_policy(const Policy& policy) {
   result.strict = error_on_graph_break;
   result.capture_scalars = policy.fullgraph || options.capture_scalar_outputs;
   result.pure = policy.isolation == kPure;
+  if (policy.isolation == kExport) {
+    result.exporting = true;
+    result.unroll_limit = 10000;
+    result.instruction_limit = 1000000;
+  }
   result.dynamic = policy.dynamic < 0 && !options.assume_static_by_default ? 1 : policy.dynamic;
   result.inline_calls = !options.break_everywhere || policy.fullgraph;
   result.break_everywhere = options.break_everywhere && !policy.fullgraph;
@@ -175,6 +180,8 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+bool is_disabled(Borrowed callable) { return Py_TYPE(callable) == disabled_type; }
 
 bool disabled_mark(Borrowed callable, Mark* mark) {
   if (Py_TYPE(callable) != disabled_type) return false;

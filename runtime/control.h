@@ -44,6 +44,7 @@ class GoverningScope {
   Governing before_;
 };
 
+bool is_disabled(Borrowed callable);
 bool disabled_mark(Borrowed callable, Mark* mark);  // false: it is none
 
 bool init_control(PyObject* module);

@@ -203,7 +203,7 @@ bool is_member(PyObject* set, PyObject* callable) {
   if (set == nullptr || PySet_GET_SIZE(set) == 0) return false;
   if (PyMethod_Check(callable) && !compares_by_identity(PyMethod_GET_SELF(callable))) return false;
   bool known = PyFunction_Check(callable) || PyCFunction_Check(callable) || PyMethod_Check(callable) ||
-               Py_TYPE(callable) == &PyMethodDescr_Type || PyType_Check(callable);
+               Py_TYPE(callable) == &PyMethodDescr_Type || PyType_Check(callable) || is_disabled(callable);
   int found = known ? PySet_Contains(set, callable) : 0;
   if (found < 0) PyErr_Clear();
   return found > 0;
@@ -271,7 +271,10 @@ Mark mark_of(Borrowed callable) {
     if (meaning == as_method(step_unsupported)) return breaks(BreakReason::k_step_unsupported);
     if (meaning == as_method(opaque)) return breaks(BreakReason::k_opaque);
     if (meaning == is_compiling || meaning == is_dynamo_compiling) return answers(Py_True);
-    if (meaning == is_exporting) return answers(Py_False);
+    if (meaning == is_exporting) {
+      mark.kind = MarkKind::kIsExporting;
+      return mark;
+    }
     if (meaning == set_error_on_graph_break) {
       mark.kind = MarkKind::kSetStrict;
       return mark;

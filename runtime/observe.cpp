@@ -99,6 +99,14 @@ std::string error_text(const BreakRecord& record) {
 
 void log_break(const BreakRecord& record) {
   count_reason("graph_break", message_of(record));
+  switch (static_cast<BreakReason>(record.reason)) {  // those that are of no call
+    case BreakReason::k_data_branch:
+    case BreakReason::k_skip_frame:
+    case BreakReason::k_step_unsupported:
+    case BreakReason::k_step_empty:
+    case BreakReason::k_raises: count_reason("unimplemented", message_of(record)); break;
+    default: break;
+  }
   if (!is_logged(LogKind::k_graph_breaks)) return;
   static auto* seen = new std::set<std::string>;
   UserLine where = record.stack.empty() ? UserLine{} : parse_line(record.stack.back());

@@ -16,8 +16,11 @@ if hasattr(_runtime, '_driver'):
     __all__ += ['compile', 'compiler', 'cond', 'library', 'ops']
 
 
+_LOADED_ON_USE = ('_logging', 'export')  # what few programs want
+
+
 def __getattr__(name):
-    if name != '_logging':  # the one module that needs another heavy one, which few programs want
+    if name not in _LOADED_ON_USE:
         raise AttributeError(f"module 'kintsugi' has no attribute {name!r}", name=name)
     import importlib
-    return importlib.import_module('kintsugi._logging')
+    return importlib.import_module('kintsugi.' + name)

@@ -8,7 +8,11 @@ Tensor = _runtime.Tensor
 
 
 class NoFakeRule(Exception):
-    """A custom operator without a rule for placeholder tensors."""
+    """What fails on placeholder tensors whatever the program says of breaks: a custom operator without a rule for them."""
+
+
+class Forbidden(Exception):
+    """A forbidden callable was met."""
 
 
 class Unrepresentable(Exception):
@@ -166,11 +170,16 @@ def cond(pred, true_fn, false_fn, *operands):
 
 def trace_cond(function, shown, names, structured, dynamic):
     """As trace_call, for (pred, true_fn, false_fn, *operands)."""
+    from ._dynamo.exc import TorchRuntimeError
     _, true_fn, false_fn, *operands = shown
     answers = []
     for name, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         try:
             answers.append(branch_of(branch)(*operands))
+        except AssertionError as error:  # the program's own would be a break
+            raise Forbidden(str(error)) from error
+        except TorchRuntimeError as error:
+            raise NoFakeRule(f"kt.cond: its {name} fails on placeholder tensors:\n{error}") from error
         except Exception as error:
             raise Uncaptured(f"kt.cond has to be captured completely, but its {name} is not:\n"
                              f"{type(error).__name__}: {error}") from error

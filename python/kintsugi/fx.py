@@ -281,7 +281,7 @@ class _Caller:
                            f"the graph has {example.dtype} and {tuple(example.shape)}")
 
 
-def compile_graph(backend, inputs, calls, outputs, dynamic):
+def compile_graph(backend, inputs, calls, outputs, dynamic, fullgraph):
     """None: the backend answers the graph's own code. Else what is called in its place. False: it failed under suppress_errors."""
     from ._dynamo import backends, config, exc
     module, wanted = build(inputs, calls, outputs)
@@ -291,7 +291,7 @@ def compile_graph(backend, inputs, calls, outputs, dynamic):
         if not callable(compiled):
             raise TypeError(f"a backend has to answer a callable, not {compiled!r}")
     except Exception as error:
-        if config.suppress_errors:
+        if config.suppress_errors and not fullgraph:
             logging.getLogger("kintsugi").warning("backend %r raised %s: %s; this part runs plain", backends.name_of(backend),
                                                   type(error).__name__, error)
             return False

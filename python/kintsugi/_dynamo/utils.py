@@ -61,7 +61,7 @@ class _LiveCounter(collections.Counter):
         return collections.Counter(dict(self._refresh()))
 
 
-_LIVE = ("native", "frames", "stats", "graph_break", "hand_over", "fallback")
+_LIVE = ("native", "frames", "stats", "graph_break", "unimplemented", "resumes", "hand_over", "fallback")
 
 
 class _Counters(collections.defaultdict):

@@ -1,0 +1,294 @@
+// A trace as one graph that stands alone (kt.export): its tensor calls, the numbers between them, and what it returns.
+// Whatever else it would check or change when it runs is refused where it happens. Nothing is run and nothing is kept:
+// python/kintsugi/export.py takes the graph and raises.
+#include <opcode.h>  // NB_ADD and the like
+
+#include "jit/graph_calls.h"
+#include "runtime/frame.h"
+
+namespace kintsugi {
+
+void Tracer::refuse_export(Failure failure, std::string text) {
+  result_->failure = failure;
+  NotExported refused;
+  refused.record.reason = static_cast<int32_t>(BreakReason::k_internal);
+  refused.record.context = std::move(text);
+  if (!frames_.empty()) refused.record.stack = user_stack();
+  throw refused;
+}
+
+// Before a step is recorded.
+void Tracer::may_export(StepKind kind) {
+  switch (kind) {
+    case StepKind::k_list_append:
+    case StepKind::k_list_set:
+    case StepKind::k_list_insert:
+    case StepKind::k_list_delete:
+    case StepKind::k_list_clear:
+    case StepKind::k_dict_set:
+    case StepKind::k_dict_delete:
+    case StepKind::k_attribute_set:
+    case StepKind::k_attribute_delete:
+    case StepKind::k_global_set:
+    case StepKind::k_cell_set:
+    case StepKind::k_range_next:
+    case StepKind::k_list_next:
+    case StepKind::k_count_next:
+      return refuse_export(Failure::kUser,
+                           "kt.export: the function changes an object outside of its graph; make what it changes a "
+                           "result, or change it after the call");
+    default: return;
+  }
+}
+
+static const Record* maker_of(const Trace& trace, ValueId id) {
+  for (const Record& record : trace.records)
+    if (record.node < 0 && record.step.dst == id) return &record;
+  return nullptr;
+}
+
+// The sizes that a word is made of, as text: "x.shape[0]"; *data: elements of tensors too.
+static void origins(Tracer& t, ValueId id, std::string* sizes, bool* data) {
+  const Record* record = maker_of(t.trace_, id);
+  if (record == nullptr) return;
+  const Step& step = record->step;
+  if (step.kind == StepKind::k_size) {
+    std::string name;
+    for (Value& value : t.arena_)
+      if (value.kind == ValueKind::kTensor && value.id == step.a && value.source >= 0) name = t.source_text(&value);
+    *sizes +=
+        (sizes->empty() ? "" : ", ") + (name.empty() ? "a tensor" : name) + ".shape[" + std::to_string(step.imm) + "]";
+    return;
+  }
+  if (step.kind == StepKind::k_item || step.kind == StepKind::k_unbox) *data = true;
+  for (ValueId part : {step.a, step.b})
+    if (part != kNoValue) origins(t, part, sizes, data);
+}
+
+// The trace depends on what a word is.
+void Tracer::refuse_check(ValueId id) {
+  std::string sizes;
+  bool data = false;
+  origins(*this, id, &sizes, &data);
+  if (data || sizes.empty())
+    refuse_export(Failure::kUser,
+                  "kt.export: Could not guard on data-dependent expression: the way through the function depends on "
+                  "what a tensor contains. Use kt.cond or kt.where, or read the number outside");
+  refuse_export(Failure::kConstraint,
+                "kt.export: Constraints violated: the way through the function depends on " + sizes +
+                    ", which dynamic_shapes declares dynamic. Leave it out of dynamic_shapes, so that it is static, or "
+                    "do not compare it");
+}
+
+namespace {
+
+// From steps and recipes to what kintsugi.fx.build takes.
+class Exporter {
+ public:
+  explicit Exporter(Tracer& t) : t_(t) {
+    numbers_.computed = [this](Value* value) { return word(value->id); };
+    numbers_.function = [this](Value* value) { return function(value); };
+  }
+
+  // Null: an exception is set.
+  Ref told() {
+    Ref calls(PyList_New(0));
+    calls_ = calls.get();
+    for (const GraphCall& call : t_.calls_) {
+      int number = -1;
+      Ref row = call_row(t_, call, &numbers_, &number);
+      if (number >= 0) {
+        by_id_[call.out->id] = number;
+        if (call.out->boxed != kNoValue) by_id_[call.out->boxed] = number;
+      }
+      if (!row || PyList_Append(calls_, row.get()) < 0) return Ref();
+    }
+    const Exit& last = t_.plan().exits[static_cast<size_t>(t_.plan().final_exit)];
+    Ref returned = structure(last.result);
+    if (!returned) return Ref();
+    Ref inputs(PyList_New(0));
+    for (Value* input : numbers_.inputs) {
+      bool ignored = false;
+      PyObject* example = input->object != nullptr ? input->object : t_.stand_in(input, &ignored);
+      Ref row(Py_BuildValue("(isOi)", numbers_.of[input], t_.source_text(input).c_str(),
+                            example == nullptr ? Py_None : example, input->source >= 0 || input->slot >= 0));
+      if (!inputs || !row || PyList_Append(inputs.get(), row.get()) < 0) return Ref();
+    }
+    return Ref(Py_BuildValue("(OOO)", inputs.get(), calls.get(), returned.get()));
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) { t_.refuse_export(Failure::kUser, "kt.export: " + what); }
+
+  Ref numbered(ValueId id) {
+    auto found = by_id_.find(id);
+    if (found != by_id_.end()) return graph_ref(found->second);
+    for (Value& value : t_.arena_) {  // an input that no call has named yet
+      bool here = (value.id == id || value.boxed == id) && value.forwarded == nullptr;
+      if (here && value.kind == ValueKind::kConstant && value.object != nullptr) return Ref::share(value.object);
+      if (here && (value.kind == ValueKind::kTensor || value.kind == ValueKind::kLazy) && value.object != nullptr) {
+        if (auto known = numbers_.of.find(&value); known != numbers_.of.end()) return graph_ref(known->second);
+        int number = static_cast<int>(numbers_.of.size());
+        numbers_.of[&value] = number;
+        numbers_.inputs.push_back(&value);
+        return graph_ref(number);
+      }
+    }
+    for (auto& [object, bound] : t_.checked_)
+      if (bound == id) return Ref::share(object);
+    return Ref();
+  }
+
+  Ref call(const char* form, int operation, PyObject* target, std::vector<Ref> arguments) {
+    Ref list(PyList_New(0));
+    for (Ref& argument : arguments)
+      if (!list || !argument || PyList_Append(list.get(), argument.get()) < 0) return Ref();
+    int number = ++made_ + kFirstMade;
+    Ref row(Py_BuildValue("(siOOOiO)", form, operation, target == nullptr ? Py_None : target, list.get(), Py_None,
+                          number, Py_None));
+    if (!row || PyList_Append(calls_, row.get()) < 0) return Ref();
+    return graph_ref(number);
+  }
+
+  // One that captures nothing is a constant, any other is made of what it captures.
+  Ref function(Value* value) {
+    Ref base = t_.example_function(value);
+    if (!base) refuse("a function that is made inside has no form in a graph");
+    if (value->closure == nullptr) return base;
+    std::vector<Value*>* cells = nullptr;
+    Value* closure = t_.force(value->closure);
+    if (!t_.list_items(closure, &cells)) refuse("a function that is made inside has no form in a graph");
+    Ref contents(PyTuple_New(static_cast<Py_ssize_t>(cells->size())));
+    for (size_t i = 0; contents && i < cells->size(); ++i) {
+      Value* content = t_.cell_content(t_.item_at(closure, i), interned.call);
+      Ref object = content == nullptr ? Ref() : argument_object(t_, content, &numbers_);
+      if (!object) refuse("a function that is made inside captures a name without a value");
+      PyTuple_SET_ITEM(contents.get(), static_cast<Py_ssize_t>(i), object.release());
+    }
+    Ref module(PyImport_ImportModule("kintsugi.export"));
+    Ref bind(module ? PyObject_GetAttrString(module.get(), "_bound") : nullptr);
+    std::vector<Ref> arguments;
+    arguments.push_back(std::move(base));
+    arguments.push_back(std::move(contents));
+    return bind ? call("function", 0, bind.get(), std::move(arguments)) : Ref();
+  }
+
+  // The number in a word: a constant, a Ref of a call's answer, or of a call made here.
+  Ref word(ValueId id) {
+    if (auto found = by_id_.find(id); found != by_id_.end()) return graph_ref(found->second);
+    const Record* record = maker_of(t_.trace_, id);
+    if (record == nullptr) refuse("a number that the function computes has no form in a graph");
+    const Step step = record->step;
+    Ref made;
+    auto binary = [&](int operation) { made = call("binary", operation, nullptr, parts(step)); };
+    switch (step.kind) {
+      case StepKind::k_int_const: return Ref(PyLong_FromLongLong(step.imm));
+      case StepKind::k_float_const: {
+        double number;
+        memcpy(&number, &step.imm, sizeof number);
+        return Ref(PyFloat_FromDouble(number));
+      }
+      case StepKind::k_size: {
+        Ref name(PyUnicode_FromString("size"));
+        std::vector<Ref> arguments;
+        arguments.push_back(numbered(step.a));
+        arguments.push_back(Ref(PyLong_FromLongLong(step.imm)));
+        if (!arguments[0]) refuse("a size of a tensor that has no form in a graph");
+        made = call("method", 0, name.get(), std::move(arguments));
+        break;
+      }
+      case StepKind::k_int_add:
+      case StepKind::k_float_add: binary(NB_ADD); break;
+      case StepKind::k_int_sub:
+      case StepKind::k_float_sub: binary(NB_SUBTRACT); break;
+      case StepKind::k_int_mul:
+      case StepKind::k_float_mul: binary(NB_MULTIPLY); break;
+      case StepKind::k_int_floor_divide: binary(NB_FLOOR_DIVIDE); break;
+      case StepKind::k_int_remainder: binary(NB_REMAINDER); break;
+      case StepKind::k_float_div: binary(NB_TRUE_DIVIDE); break;
+      case StepKind::k_int_neg:
+      case StepKind::k_float_neg: made = call("unary", static_cast<int>(Unary::kNegative), nullptr, parts(step)); break;
+      case StepKind::k_float_abs: made = call("unary", static_cast<int>(Unary::kAbsolute), nullptr, parts(step)); break;
+      case StepKind::k_int_compare:
+      case StepKind::k_float_compare: made = call("compare", static_cast<int>(step.imm), nullptr, parts(step)); break;
+      case StepKind::k_int_to_float:
+        made = call("function", 0, reinterpret_cast<PyObject*>(&PyFloat_Type), parts(step));
+        break;
+      default: refuse("a number that the function computes has no form in a graph");
+    }
+    if (made) by_id_[id] = made_ + kFirstMade;
+    return made;
+  }
+  std::vector<Ref> parts(const Step& step) {
+    std::vector<Ref> out;
+    for (ValueId part : {step.a, step.b})
+      if (part != kNoValue) out.push_back(word(part));
+    return out;
+  }
+
+  // What the function returns: Refs, constants, and tuples, lists, dicts and slices of them.
+  Ref structure(RecipeId id) {
+    const Recipe recipe = t_.plan().recipes[static_cast<size_t>(id)];
+    auto list = [&] {
+      Ref items(PyList_New(0));
+      for (RecipeId part : recipe.parts) {
+        Ref item = structure(part);
+        if (!items || !item || PyList_Append(items.get(), item.get()) < 0) return Ref();
+      }
+      return items;
+    };
+    switch (recipe.kind) {
+      case RecipeKind::kValue: {
+        Ref ref = numbered(recipe.value);
+        if (!ref) break;
+        return ref;
+      }
+      case RecipeKind::kConstant:
+        return Ref::share(static_cast<PyObject*>(t_.result_->bindings[static_cast<size_t>(recipe.constant)]));
+      case RecipeKind::kBoxInt:
+      case RecipeKind::kBoxFloat:
+      case RecipeKind::kBoxBool: return word(recipe.value);
+      case RecipeKind::kList: return list();
+      case RecipeKind::kTuple: {
+        Ref items = list();
+        return items ? Ref(PyList_AsTuple(items.get())) : Ref();
+      }
+      case RecipeKind::kDict: {
+        Ref items = list();
+        Ref dict(items ? PyDict_New() : nullptr);
+        for (Py_ssize_t i = 0; dict && i + 1 < PyList_GET_SIZE(items.get()); i += 2)
+          if (PyDict_SetItem(dict.get(), PyList_GET_ITEM(items.get(), i), PyList_GET_ITEM(items.get(), i + 1)) < 0)
+            return Ref();
+        return dict;
+      }
+      default: break;
+    }
+    refuse(
+        "the function answers an object that has no form in a graph; answer tensors, numbers, text, None, or tuples, "
+        "lists and dicts of these");
+  }
+
+  static constexpr int kFirstMade = 1 << 24;  // beyond the numbers of values
+  Tracer& t_;
+  GraphNumbers numbers_;
+  std::map<ValueId, int> by_id_;
+  PyObject* calls_ = nullptr;  // borrowed
+  int made_ = 0;
+};
+
+}  // namespace
+
+// Leaves an exception: the graph, or why there is none. May throw NotExported.
+void Tracer::hand_to_export() {
+  const Exit& last = plan().exits[static_cast<size_t>(plan().final_exit)];
+  if (last.kind != ExitKind::kReturn)
+    refuse_export(
+        Failure::kUser,
+        "kt.export: the function does not end within one graph: a loop is too long, or its length is known only "
+        "when it runs; make the loop shorter, or its length static");
+  Ref told = Exporter(*this).told();
+  Ref module(told ? PyImport_ImportModule("kintsugi.export") : nullptr);
+  Ref taken(module ? PyObject_CallMethod(module.get(), "_take", "O", told.get()) : nullptr);
+}
+
+}  // namespace kintsugi
