@@ -11,7 +11,8 @@ namespace kintsugi {
 
 namespace {
 
-constexpr int kRestartLimit = 100;  // as many calls may turn out not to be followed inside
+constexpr size_t kMostGuards = 16'384;  // of a segment
+constexpr int kRestartLimit = 100;      // as many calls may turn out not to be followed inside
 
 using Clock = std::chrono::steady_clock;
 double microseconds_since(Clock::time_point start) {
@@ -594,7 +595,7 @@ Flow Tracer::run_loop(size_t floor) {
     now.before = now.stack;
     now.next = instruction.next;
     raising_ = nullptr;
-    if (++instructions_ > input_.policy.instruction_limit) {
+    if (++instructions_ > input_.policy.instruction_limit || plan().guards.size() > kMostGuards) {
       if (frames_.size() > 1) restart_without_this_call();
       if (now.offset == input_.offset) return stop(BreakReason::k_trace_limit);
       finish(exit_here(ExitKind::kNext));
@@ -609,6 +610,7 @@ Flow Tracer::run_loop(size_t floor) {
       changed_ = false;
       before_.clear();
       instruction_serial_ = static_cast<int32_t>(arena_.size());
+      guards_before_ = plan().guards.size();
     }
     Flow flow = step_or_break(instruction);
     if (flow == Flow::kRaise) flow = follow_raise(floor);

@@ -8,6 +8,9 @@
 namespace kintsugi {
 
 Guard& Tracer::guard(GuardKind kind, int32_t source) {
+  constexpr size_t kMostAtOnce = 8192;  // guards that one instruction may need: a guard for each item of a long list
+  if (plan().guards.size() - guards_before_ > kMostAtOnce && !frames_.empty())
+    break_from_the_start(BreakReason::k_container, "it looks at too many objects");
   plan().guards.push_back(Guard{kind});
   plan().guards.back().source = source;
   return plan().guards.back();

@@ -97,3 +97,16 @@ def test_a_disabled_callee_is_named_as_such():
     disabled = kt.compiler.disable(lambda x: x * 2)
     text = str(kt._dynamo.explain(lambda x: disabled(x) + 1)(kt.ones(3)))
     assert "Skip calling `kt.compiler.disable()`d function" in text
+
+
+@pytest.mark.parametrize("function", [lambda a, b: a == b, lambda a, b: b in [a], lambda a, b: [*a] != [*b],
+                                      lambda a, b: sum(x[1]["i"] == y[1]["i"] for x, y in zip(a, b))])
+def test_long_lists_are_not_looked_at_item_by_item(function):
+    def make():
+        return [(str(i).encode(), {"i": str(i)}) for i in range(10_000)]
+
+    compiled, a, b = kt.compile(function), make(), make()
+    for _ in range(2):
+        assert compiled(a, b) == function(a, b)
+    b[7_000][1]["i"] = "other"
+    assert compiled(a, b) == function(a, b)
