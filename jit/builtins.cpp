@@ -107,6 +107,7 @@ Flow do_issubclass(Tracer& t, Arguments_& a, Value** out) {
 }
 
 Flow do_type(Tracer& t, Arguments_& a, Value** out) {
+  if (a.size() == 3) return t.call_type_of_three(a, out);
   PyTypeObject* type = a.size() == 1 ? type_of(a[0]) : nullptr;
   if (type == nullptr) return t.stop(BreakReason::k_builtin, "type");
   *out = t.constant(reinterpret_cast<PyObject*>(type));
@@ -338,12 +339,14 @@ Flow do_super(Tracer& t, Arguments_& a, Value** out) {
 struct Table {
   std::unordered_map<PyObject*, Model> models;
   std::unordered_map<PyObject*, FloatFunction> math;
+  PyObject* build_class = nullptr;
 
   Table() {
     PyObject* builtins = PyEval_GetBuiltins();
     auto add = [&](const char* name, Model model) {
       if (PyObject* object = PyDict_GetItemString(builtins, name)) models[object] = model;
     };
+    build_class = PyDict_GetItemString(builtins, "__build_class__");
     add("len", do_len);
     add("range", do_range);
     add("isinstance", do_isinstance);
@@ -412,6 +415,8 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   const Table& known = table();
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   Flow flow = Flow::kGo;
+  if (object == known.build_class) return *handled = true, build_class(arguments, names, out);
+  if (flow = make_descriptor(object, arguments, names, out, handled); *handled) return flow;
   if (call_iterators(object, arguments, names, out, &flow) || call_functools(object, arguments, names, out, &flow)) {
     *handled = true;
     return flow;

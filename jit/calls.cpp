@@ -253,6 +253,7 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
     }
     case ValueKind::kObject: {
       if (Flow flow; call_made_of_others(callable, arguments, names, &flow)) return flow;
+      if (Flow flow; call_lru_cache(*this, callable, arguments, names, &flow)) return flow;
       if (callable->source >= 0)
         if (bool hard = false; PyFunctionObject* target = compiled_target(
                                    callable->object, &hard)) {  // a wrapper met in a trace is its function

@@ -18,6 +18,7 @@ Flow make_dict(Tracer& t, Arguments& a, PyObject* names, Value** out) {
 Flow dict_from_keys(Tracer& t, Arguments& a, Value** out) {
   Arguments keys;
   if (a.empty() || a.size() > 2) return t.stop(BreakReason::k_raises, "arguments of fromkeys");
+  if (a[0]->kind == ValueKind::kDict && t.has_hashed_keys(a[0])) return t.stop(BreakReason::k_container, "fromkeys");
   if (!t.drain(a[0], &keys)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "fromkeys");
   *out = t.make(ValueKind::kDict);
   for (Value* key : keys)

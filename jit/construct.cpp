@@ -179,6 +179,8 @@ bool answers_by_class(PyTypeObject* type, int* budget) {
 
 }  // namespace
 
+bool is_abstract_meta(PyTypeObject* type) { return type == abstract_classes().meta; }
+
 static Flow abstract_answer(Tracer& t, PyTypeObject* sub, PyTypeObject* type, bool* answer) {
   int budget = 1000;
   if (!t.ensure_version(sub) || !t.ensure_version(type) || !answers_by_class(type, &budget))

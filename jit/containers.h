@@ -87,6 +87,7 @@ bool is_callable(Tracer& t, Value* value);
 bool is_cmp_key(const Value* value);  // an object that a key function of functools.cmp_to_key has made
 Flow order_by_comparing(Tracer& t, const std::vector<Value*>& keys, bool reverse, std::vector<size_t>* order);
 bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObject* name, Value** out, Flow* flow);
+bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
 Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                    bool* handled);
 

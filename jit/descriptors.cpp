@@ -37,6 +37,12 @@ static Flow field_of_class(Tracer& t, PyObject* descriptor, Value* self, PyObjec
   PyTypeObject* type = as_class(self);
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   auto same = [&](PyObject* other) { return PyUnicode_Compare(name, other) == 0; };
+  if (t.is_made_class(type)) {  // the class's own fields are texts that its model has too
+    *out = t.constant_owned(PyObject_GetAttr(self->object, name));
+    PyErr_Clear();
+    bool is_text = *out != nullptr && (PyUnicode_CheckExact((*out)->object) || (*out)->object == Py_None);
+    return is_text ? Flow::kGo : t.stop(BreakReason::k_attribute, text);
+  }
   auto load = [&](size_t offset) {
     PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(type) + offset);
     if (held == nullptr) return t.stop(BreakReason::k_attribute, text);

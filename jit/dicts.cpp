@@ -1,5 +1,5 @@
 // Dicts in the trace: keys, reading, changing, methods, views. Keys are atoms, which compare by value, or objects that
-// hash and compare by identity; anything else may run user code and is a break. See containers.cpp.
+// hash and compare by identity, or those of hashed_keys.cpp; anything else may run user code and is a break.
 #include <algorithm>
 
 #include "jit/containers.h"
@@ -128,21 +128,36 @@ static std::pair<PyObject*, Value*>* find_entry(Tracer& t, Value* dict, PyObject
   return nullptr;
 }
 
+// Tuples and the like of atoms: they compare without code of the program.
+static bool is_key_of_atoms(PyObject* key) {
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (!is_key_of_atoms(PyTuple_GET_ITEM(key, i))) return false;
+    return true;
+  }
+  PyTypeObject* type = Py_TYPE(key);
+  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+         type == &PyBytes_Type || type == &PyComplex_Type || key == Py_None || key == Py_Ellipsis ||
+         has_identity_keys(type);
+}
+
 // Finds a key of a real dict without running user code. False: it has keys of classes that may compare in their own
 // way.
 static bool find_real(PyObject* dict, PyObject* key, PyObject** value) {
   ValuePlace place = find_in_dict(dict, key);
-  if (place.keys != nullptr && (*value = value_at(place, values_of(dict))) != nullptr) return true;
-  *value = nullptr;
-  if (PyUnicode_CheckExact(key) && has_only_str_keys(dict)) return true;
+  *value = place.keys == nullptr ? nullptr : value_at(place, values_of(dict));
+  if (has_only_str_keys(dict) && (*value != nullptr || PyUnicode_CheckExact(key))) return true;
   PyObject *each, *item;
   Py_ssize_t position = 0;
+  bool found = *value != nullptr;
   while (PyDict_Next(dict, &position, &each, &item)) {
     PyTypeObject* type = Py_TYPE(each);
-    if (type != &PyUnicode_Type && type != &PyLong_Type && type != &PyFloat_Type && type != &PyBool_Type &&
-        each != Py_None && type != &PyBytes_Type && !has_identity_keys(type))
-      return false;
-    if (!is_hashed_by_identity(each) && !is_hashed_by_identity(key) && same_dict_key(each, key)) *value = item;
+    bool plain = type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+                 each == Py_None || type == &PyBytes_Type || has_identity_keys(type);
+    if (!plain && found && is_key_of_atoms(each)) continue;
+    if (!plain) return false;  // asked first, where it has the same hash
+    if (!found && !is_hashed_by_identity(each) && !is_hashed_by_identity(key) && same_dict_key(each, key))
+      *value = item;
   }
   return true;
 }
@@ -316,13 +331,9 @@ int64_t Tracer::dict_length(Value* dict) {
 
 // ---- Items ----------------------------------------------------------------------------------------------------------
 
-static bool readable(Tracer& t, Value* dict, Value* key, PyObject** out) {
-  return t.key_of(key, out) && modelled_dict(t, dict, *out);
-}
-
 Flow Tracer::dict_item(Value* dict, Value* key, Value** out) {
   PyObject* object;
-  if (!readable(*this, dict, key, &object)) return no_key(*this, key, "dict key");
+  if (Flow flow = find_key(dict, key, &object, "dict key"); flow != Flow::kGo) return flow;
   *out = dict_get(dict, object);
   return *out != nullptr ? Flow::kGo : raise_with_repr(*this, PyExc_KeyError, key, "");
 }
@@ -331,7 +342,7 @@ Flow Tracer::dict_contains(Value* container, Value* item, bool* found) {
   PyObject* key;
   if (container->kind == ValueKind::kDict || container->iterator == IteratorKind::kDictKeys) {
     Value* dict = container->kind == ValueKind::kDict ? container : container->items[0];
-    if (!readable(*this, dict, item, &key)) return no_key(*this, item, "in");
+    if (Flow flow = find_key(dict, item, &key, "in"); flow != Flow::kGo) return flow;
     *found = dict_get(dict, key) != nullptr;
     return Flow::kGo;
   }
@@ -343,7 +354,7 @@ Flow Tracer::dict_contains(Value* container, Value* item, bool* found) {
       return item->is_constant() || item->is_number() ? Flow::kGo : stop(BreakReason::k_container, "in items()");
     if (!list_items(item, &pair) || pair->size() != 2) return Flow::kGo;
     Value *first = item_at(item, 0), *second = item_at(item, 1);
-    if (!readable(*this, dict, first, &key)) return stop(BreakReason::k_container, "in items()");
+    if (Flow flow = find_key(dict, first, &key, "in items()"); flow != Flow::kGo) return flow;
     Value* held = dict_get(dict, key);
     return held == nullptr ? Flow::kGo : same_item(held, second, found);
   }
@@ -357,52 +368,61 @@ Flow Tracer::dict_contains(Value* container, Value* item, bool* found) {
   return Flow::kGo;
 }
 
-Flow Tracer::dict_set_item(Value* dict, Value* key, Value* value) {
-  PyObject* object;
-  if (!readable(*this, dict, key, &object)) return no_key(*this, key, "dict key");
-  if (dict->iterated > 0 && dict_get(dict, object) == nullptr)
-    return stop(BreakReason::k_container, "a new key while the dict is iterated");
-  changing(dict);
+// `key` is what find_key has answered.
+static Flow put_found(Tracer& t, Value* dict, PyObject* key, Value* value) {
+  if (dict->iterated > 0 && t.dict_get(dict, key) == nullptr)
+    return t.stop(BreakReason::k_container, "a new key while the dict is iterated");
+  t.changing(dict);
   if (dict->is_real() && is_ordered_dict(dict)) {
-    run_method(&PyODict_Type, "__setitem__", {dict, key_value(object), value});
+    t.run_method(&PyODict_Type, "__setitem__", {dict, t.key_value(key), value});
   } else if (dict->is_real()) {
-    ValueId held = object_of(value), key_id = object_of(key_value(object));
-    ExitId exit = exit_here(ExitKind::kRaise);
-    Step& step = record(StepKind::k_dict_set);
+    ValueId held = t.object_of(value), key_id = t.object_of(t.key_value(key));
+    ExitId exit = t.exit_here(ExitKind::kRaise);
+    Step& step = t.record(StepKind::k_dict_set);
     step.a = dict->id;
     step.b = key_id;
     step.c = held;
     step.on_fail = exit;
-    mutate(dict);
+    t.mutate(dict);
   }
-  dict_put(dict, object, value);
+  t.dict_put(dict, key, value);
   return Flow::kGo;
 }
 
-Flow Tracer::dict_delete_item(Value* dict, Value* key) {
+Flow Tracer::dict_set_item(Value* dict, Value* key, Value* value) {
   PyObject* object;
-  if (!readable(*this, dict, key, &object)) return no_key(*this, key, "dict key");
-  if (dict_get(dict, object) == nullptr) return raise_with_repr(*this, PyExc_KeyError, key, "");
-  if (dict->iterated > 0) return stop(BreakReason::k_container, "a key less while the dict is iterated");
-  changing(dict);
+  if (Flow flow = find_key(dict, key, &object, "dict key", /*inserts=*/true); flow != Flow::kGo) return flow;
+  return put_found(*this, dict, object, value);
+}
+
+static Flow delete_found(Tracer& t, Value* dict, PyObject* key) {
+  if (dict->iterated > 0) return t.stop(BreakReason::k_container, "a key less while the dict is iterated");
+  t.changing(dict);
   if (dict->is_real() && is_ordered_dict(dict)) {
-    run_method(&PyODict_Type, "__delitem__", {dict, key_value(object)});
+    t.run_method(&PyODict_Type, "__delitem__", {dict, t.key_value(key)});
   } else if (dict->is_real()) {
-    ValueId key_id = object_of(key_value(object));
-    ExitId exit = exit_here(ExitKind::kRaise);
-    Step& step = record(StepKind::k_dict_delete);
+    ValueId key_id = t.object_of(t.key_value(key));
+    ExitId exit = t.exit_here(ExitKind::kRaise);
+    Step& step = t.record(StepKind::k_dict_delete);
     step.a = dict->id;
     step.b = key_id;
     step.on_fail = exit;
-    mutate(dict);
+    t.mutate(dict);
   }
-  auto* entry = find_entry(*this, dict, object);
+  auto* entry = find_entry(t, dict, key);
   if (dict->complete) {
     dict->entries.erase(dict->entries.begin() + (entry - dict->entries.data()));
   } else {
     entry->second = nullptr;
   }
   return Flow::kGo;
+}
+
+Flow Tracer::dict_delete_item(Value* dict, Value* key) {
+  PyObject* object;
+  if (Flow flow = find_key(dict, key, &object, "dict key"); flow != Flow::kGo) return flow;
+  if (dict_get(dict, object) == nullptr) return raise_with_repr(*this, PyExc_KeyError, key, "");
+  return delete_found(*this, dict, object);
 }
 
 // ---- Methods --------------------------------------------------------------------------------------------------------
@@ -421,7 +441,8 @@ Flow dict_update(Tracer& t, Value* dict, Value* other) {
   if (Value* merged = merged_dict(t, other)) {
     other = merged;
     if (other == dict) return Flow::kGo;
-    if (!t.dict_complete(other)) return t.stop(BreakReason::k_container, "update from a dict that is not modelled");
+    if (!t.dict_complete(other) || t.has_hashed_keys(other))
+      return t.stop(BreakReason::k_container, "update from a dict that is not modelled");
     for (size_t i = 0; i < other->entries.size(); ++i) {
       PyObject* key = other->entries[i].first;
       Value* value = t.dict_get(other, key);
@@ -451,7 +472,8 @@ Flow dict_equal(Tracer& t, Value* left, Value* right, bool* equal) {
     *equal = false;
     return Flow::kGo;
   }
-  if (!t.dict_complete(left)) return t.stop(BreakReason::k_container, "comparing dicts");
+  if (!t.dict_complete(left) || t.has_hashed_keys(left) || t.has_hashed_keys(right))
+    return t.stop(BreakReason::k_container, "comparing dicts");
   for (size_t i = 0; i < left->entries.size(); ++i) {
     PyObject* key = left->entries[i].first;
     Value* held = t.dict_get(left, key);
@@ -498,7 +520,7 @@ static Flow pop_item(Tracer& t, Value* self, Value** out) {
   PyObject* key = self->entries.back().first;
   Value* value = t.dict_get(self, key);
   *out = t.tuple_of({t.key_value(key), value});
-  return t.dict_delete_item(self, t.key_value(key));
+  return delete_found(t, self, key);
 }
 
 Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Value*>& arguments, PyObject* names,
@@ -538,10 +560,11 @@ Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Va
     return t.stop(BreakReason::k_container, "dict." + name);
   }
   if (given > 2) return t.stop(BreakReason::k_container, "dict." + name);
-  if (!readable(t, self, arguments[0], &key)) {
-    bool hashes = name == "get" || name == "setdefault" || (name == "pop" && t.length(self) > 0);
-    return hashes ? no_key(t, arguments[0], "dict key") : t.stop(BreakReason::k_container, "dict." + name);
-  }
+  bool hashes = name == "get" || name == "setdefault" || (name == "pop" && t.length(self) > 0);
+  PyObject* plain;
+  if (!hashes && !t.key_of(arguments[0], &plain)) return t.stop(BreakReason::k_container, "dict." + name);
+  if (Flow flow = t.find_key(self, arguments[0], &key, "dict key", name == "setdefault"); flow != Flow::kGo)
+    return flow;
   Value* found = t.dict_get(self, key);
   Value* otherwise = given == 2 ? arguments[1] : t.none();
   if (name == "get") {
@@ -550,11 +573,11 @@ Flow dict_method(Tracer& t, Value* self, const std::string& name, std::vector<Va
   }
   if (name == "setdefault") {
     *out = found != nullptr ? found : otherwise;
-    return found != nullptr ? Flow::kGo : t.dict_set_item(self, arguments[0], otherwise);
+    return found != nullptr ? Flow::kGo : put_found(t, self, key, otherwise);
   }
   if (name == "pop") {
     *out = found != nullptr ? found : otherwise;
-    if (found != nullptr) return t.dict_delete_item(self, arguments[0]);
+    if (found != nullptr) return delete_found(t, self, key);
     return given == 2 ? Flow::kGo : raise_with_repr(t, PyExc_KeyError, arguments[0], "");
   }
   if (name == "__contains__" && given == 1) {

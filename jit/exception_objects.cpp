@@ -54,7 +54,9 @@ bool init_exception(Tracer& t, void* init, Value* self, const std::vector<Value*
   if (is_init_of(PyExc_AttributeError)) known = {"name", "obj"};
   if (is_init_of(PyExc_NameError)) known = {"name"};
   bool is_stop = is_init_of(PyExc_StopIteration), is_exit = is_init_of(PyExc_SystemExit);
-  if (known.empty() && !is_stop && !is_exit && !is_init_of(PyExc_BaseException)) return false;
+  if (known.empty() && !is_stop && !is_exit && !is_init_of(PyExc_BaseException) &&
+      !is_init_of(PyExc_BaseExceptionGroup))
+    return false;
   std::vector<std::pair<const char*, Value*>> fields;
   for (const char* name : known) fields.emplace_back(name, nullptr);
   for (size_t k = 0; k < keywords; ++k) {
@@ -79,6 +81,7 @@ bool init_exception(Tracer& t, void* init, Value* self, const std::vector<Value*
 Flow Tracer::construct_exception(PyTypeObject* type, std::vector<Value*>& arguments, PyObject* names, bool* handled) {
   *handled = PyType_IsSubtype(type, as_type(PyExc_BaseException));
   if (!*handled) return Flow::kGo;
+  if (is_group_type(type)) return construct_group(type, arguments, names);
   if (!is_modelled(type) || !ensure_version(type)) return stop(BreakReason::k_call, type->tp_name);
   PyObject* init = _PyType_Lookup(type, interned.init);
   size_t keywords = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
@@ -110,6 +113,7 @@ Flow Tracer::call_exception_slot(PyObject* callable, const std::vector<Value*>& 
     *handled = true;
     return set_traceback(self, is_none ? nullptr : traceback);
   }
+  if (Flow flow = group_method(callable, arguments, names, out, handled); *handled) return flow;
   if (Py_TYPE(callable) != &PyWrapperDescr_Type) return Flow::kGo;
   auto* slot = reinterpret_cast<PyWrapperDescrObject*>(callable);
   if (!PyType_IsSubtype(self->type, slot->d_common.d_type)) return Flow::kGo;
@@ -231,6 +235,15 @@ Flow Tracer::exception_text(Value* exception, bool repr, void* slot, Value** out
   PyTypeObject* base = as_type(PyExc_BaseException);
   auto own = reinterpret_cast<void*>(repr ? type->tp_repr : type->tp_str);
   if (slot == nullptr) slot = own;
+  if (!repr && slot == reinterpret_cast<void*>(as_type(PyExc_BaseExceptionGroup)->tp_str)) {
+    Value *message = field_of_exception(exception, "message"), *parts = field_of_exception(exception, "exceptions");
+    int64_t count = parts == nullptr ? -1 : length(parts);
+    if (message == nullptr || !message->is_constant() || count < 0)
+      return stop(BreakReason::k_builtin, "text of an exception");
+    *out = constant_owned(PyUnicode_FromFormat("%S (%zd sub-exception%s)", message->object,
+                                               static_cast<Py_ssize_t>(count), count > 1 ? "s" : ""));
+    return *out != nullptr ? Flow::kGo : stop(BreakReason::k_raises, "text of an exception");
+  }
   bool of_key = !repr && slot == reinterpret_cast<void*>(as_type(PyExc_KeyError)->tp_str);
   if (!of_key && slot != reinterpret_cast<void*>(repr ? base->tp_repr : base->tp_str)) {
     Value* method = slot == own ? find_in_class(type, repr ? interned.repr : interned.str) : nullptr;

@@ -420,6 +420,8 @@ Flow Tracer::exception_step(const Instruction& in) {
     case Opcode::k_POP_EXCEPT: return pop_handled(*this);
     case Opcode::k_CHECK_EXC_MATCH: return check_match(*this);
     case Opcode::k_WITH_EXCEPT_START: return call_exit(*this);
+    case Opcode::k_CHECK_EG_MATCH:
+    case Opcode::k_PREP_RERAISE_STAR: return group_step(in);
     default: return stop(BreakReason::k_instruction, opcode_name(in.opcode));
   }
 }
@@ -437,10 +439,19 @@ Recipe Tracer::exception_recipe(Value* exception, RecipeId id) {
   recipe.kind = RecipeKind::kException;
   recipe.parts.push_back(recipe_of(constant(reinterpret_cast<PyObject*>(exception->type))));
   recipe.value = exception->exception->suppress_context ? 1 : 0;
+  bool is_group = is_group_type(exception->type);
   for (Value* part : exception->items) recipe.parts.push_back(recipe_of(part));
   recipe.parts.push_back(recipe_of(exception->exception->traceback));
+  if (is_group) {  // args may be others by now
+    Recipe given;
+    given.kind = RecipeKind::kTuple;
+    for (const char* name : {"message", "exceptions"})
+      given.parts.push_back(recipe_of(field_of_exception(exception, name)));
+    recipe.parts.push_back(recipe_of(constant(interned.args)));
+    recipe.parts.push_back(std::exchange(recipe.parts[1], add_recipe(std::move(given))));
+  }
   for (auto& [key, value] : exception->entries) {
-    if (value == nullptr) continue;
+    if (value == nullptr || (is_group && is_field_of_group(key))) continue;
     recipe.parts.push_back(recipe_of(constant(key)));
     recipe.parts.push_back(recipe_of(value));
   }

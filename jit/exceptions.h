@@ -14,7 +14,11 @@ inline bool is_traced_traceback(const Value* value) { return value->type == &PyT
 void changing_exception(Tracer& t, Value* exception);  // as changing(), for its TracedException too
 bool is_modelled(PyTypeObject* type);  // made by BaseException.__new__, with fields that init_exception knows
 void set_field(Value* exception, const char* name, Value* value);
+Value* field_of_exception(const Value* exception, const char* name);  // null: none, or unset
 // tp_init of an exception class, as `init` (what a class's __init__ wraps) does it. False: not followed.
 bool init_exception(Tracer& t, void* init, Value* self, const std::vector<Value*>& arguments, PyObject* names);
+
+bool is_group_type(PyTypeObject* type);       // exception_groups.cpp
+bool is_field_of_group(PyObject* attribute);  // that __new__ sets
 
 }  // namespace kintsugi

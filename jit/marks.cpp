@@ -405,7 +405,8 @@ Flow Tracer::constant_result(PyObject* function, std::vector<Value*>& arguments,
   for (Value* argument : arguments) {
     argument = force(argument);
     if (argument->is_number()) argument = specialise(argument);
-    bool given = argument->is_constant() || (argument->is_real() && argument->source >= 0 && !argument->mutated);
+    bool given = (argument->is_constant() && (as_class(argument) == nullptr || !is_made_class(as_class(argument)))) ||
+                 (argument->is_real() && argument->source >= 0 && !argument->mutated);
     if (!given || argument->object == nullptr) return stop(BreakReason::k_graph_arguments, "of assume_constant_result");
     objects.push_back(argument->object);
   }

@@ -21,6 +21,7 @@ static bool has_flag(Tracer& t, Value* subject, unsigned long flag, bool* answer
   *answer = PyType_HasFeature(type, flag);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return true;
   if (!t.ensure_version(type)) return false;
+  if (t.is_made_class(type)) return true;
   std::string text = std::string("class ") + type->tp_name;
   ConstantId constant = t.constant_id(reinterpret_cast<PyObject*>(type), Hold::kWeak);
   Guard& bound = t.guard(GuardKind::k_bound, t.source(text));

@@ -9,11 +9,14 @@ namespace kintsugi {
   KN_NAME(abs, "__abs__")                     \
   KN_NAME(annotations, "__annotations__")     \
   KN_NAME(append, "append")                   \
+  KN_NAME(args, "args")                       \
   KN_NAME(bases, "__bases__")                 \
   KN_NAME(bool_, "__bool__")                  \
+  KN_NAME(build_class, "__build_class__")     \
   KN_NAME(builtins, "__builtins__")           \
   KN_NAME(call, "__call__")                   \
   KN_NAME(class_, "__class__")                \
+  KN_NAME(classcell, "__classcell__")         \
   KN_NAME(closure, "__closure__")             \
   KN_NAME(code, "__code__")                   \
   KN_NAME(complex, "__complex__")             \
@@ -44,6 +47,7 @@ namespace kintsugi {
   KN_NAME(import, "__import__")               \
   KN_NAME(index, "__index__")                 \
   KN_NAME(init, "__init__")                   \
+  KN_NAME(init_subclass, "__init_subclass__") \
   KN_NAME(instancecheck, "__instancecheck__") \
   KN_NAME(int_, "__int__")                    \
   KN_NAME(invert, "__invert__")               \
@@ -69,6 +73,7 @@ namespace kintsugi {
   KN_NAME(round, "__round__")                 \
   KN_NAME(self, "__self__")                   \
   KN_NAME(set, "__set__")                     \
+  KN_NAME(set_name, "__set_name__")           \
   KN_NAME(spec, "__spec__")                   \
   KN_NAME(setattr, "__setattr__")             \
   KN_NAME(setitem, "__setitem__")             \

@@ -529,13 +529,20 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
   return Flow::kGo;
 }
 
+// The attributes that a function made here may have: one of them.
+static bool is_noted(PyObject* name) {
+  return PyUnicode_Compare(name, interned.wrapped) == 0 ||
+         PyUnicode_CompareWithASCIIString(name, "__isabstractmethod__") == 0;
+}
+
 Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
   bool handled = false;
   if (value != nullptr)
     if (Flow flow = set_exception_attribute(object, name, value, &handled); handled) return flow;
   // Of a function made here. Other attributes functools.wraps would copy.
   if (object->kind == ValueKind::kFunction && object->is_virtual() && object->object == nullptr && value != nullptr &&
-      object->wrapped == nullptr && PyUnicode_Compare(name, interned.wrapped) == 0) {
+      object->wrapped == nullptr && is_noted(name) &&
+      (object->entries.empty() || PyUnicode_Compare(object->entries[0].first, name) == 0)) {
     changing(object);
     object->entries = {{name, value}};
     return Flow::kGo;

@@ -71,12 +71,12 @@ enum class RecipeKind : uint8_t {
   kBoxBool,  // from the unboxed word `value`
   kTuple,
   kList,
-  kDict /* key, value, ... */,
-  kSet,               // parts
-  kSlice,             // parts: start, stop, step
-  kCell,              // part 0: contents, or none when empty
-  kFunction,          // constant: code; parts: globals, defaults|null, kwdefaults|null, closure|null, annotations|null,
-                      // qualname, and, if any, the function that update_wrapper() is given, or null and its __wrapped__
+  kDict,      // parts: key, value, ...; value kWithHashes: key, value, hash or None, ...
+  kSet,       // parts
+  kSlice,     // parts: start, stop, step
+  kCell,      // part 0: contents, or none when empty
+  kFunction,  // constant: code; parts: globals, defaults|null, kwdefaults|null, closure|null, annotations|null,
+              // qualname, and, if any, the function that update_wrapper() is given, or null, an attribute's name, value
   kBoundMethod,       // parts: function, self
   kInstance,          // parts: class, then attribute name, value, ...; made by object.__new__, no __init__
   kRange,             // parts: start, stop, step
@@ -112,6 +112,7 @@ struct Recipe {
 };
 
 inline constexpr int kReversedWalk = 4;
+inline constexpr int kWithHashes = 1;
 
 // Of a generator's recipe, in place of the next instruction.
 inline constexpr int kGeneratorFilledLater = -1;  // its frame is in the exit, and is taken when it is resumed

@@ -165,6 +165,10 @@ RecipeId Tracer::recipe_of(Value* now) {
         for (Value* item : value->items) part(item);
         break;
       case ValueKind::kDict:
+        if (has_hashed_keys(value)) {
+          hashed_dict_recipe(value, &recipe);
+          break;
+        }
         recipe.kind = RecipeKind::kDict;
         for (auto& [key, item] : value->entries) {
           if (item == nullptr) continue;
@@ -213,7 +217,10 @@ RecipeId Tracer::recipe_of(Value* now) {
           part(v);
         part(value->qualname != nullptr ? value->qualname : constant(value->code->co_qualname));
         if (value->wrapped != nullptr || !value->entries.empty()) part(value->wrapped);
-        for (auto& [key, item] : value->entries) part(item);
+        for (auto& [key, item] : value->entries) {
+          constant_part(key);
+          part(item);
+        }
         break;
       case ValueKind::kPartial: partial_recipe(value, &recipe); break;
       case ValueKind::kMethod:
@@ -240,6 +247,12 @@ RecipeId Tracer::recipe_of(Value* now) {
         }
         if (value->content != nullptr) {
           container_recipe(value, &recipe);
+          break;
+        }
+        if (is_made_descriptor(value)) {
+          recipe.kind = RecipeKind::kCallObject;
+          constant_part(reinterpret_cast<PyObject*>(value->type));
+          for (Value* item : value->items) part(item);
           break;
         }
         recipe.kind = RecipeKind::kInstance;

@@ -39,6 +39,7 @@ struct TraceFrame {
   const Bytecode* bytecode;
   Value* function;
   Value* globals = nullptr;
+  Value* names = nullptr;      // of a class statement's body: the dict in which it stores
   std::vector<Value*> locals;  // localsplus
   std::vector<Value*> stack;
   std::vector<Value*> before;  // the stack when the present instruction began
@@ -100,6 +101,7 @@ enum class Flow : uint8_t {
 class Tracer {
  public:
   Tracer(const TraceInput& input, TraceResult* result);
+  ~Tracer();
   Status run();
 
   // ---- constants.cpp, tracer.cpp: values, constants, exits
@@ -287,6 +289,17 @@ class Tracer {
   Flow is_of_class(Value* value, PyTypeObject* sub, Value* classes, bool* answer);
   Value* union_of(Value* left, Value* right);
 
+  // ---- classes.cpp: classes made in the trace
+  bool is_made_class(PyTypeObject* type) const;
+  Ref stand_in_for(PyObject* name, Value* value);
+  Flow make_descriptor(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
+  Value* made_class(PyObject* model, ValueId id);
+  Flow make_class(Value* name, std::vector<Value*> bases, Value* names, Value* cell, Value** out);
+  Flow build_class(std::vector<Value*>& arguments, PyObject* names, Value** out);
+  Flow call_type_of_three(std::vector<Value*>& arguments, Value** out);
+  Value* module_name();
+  Flow class_step(const Instruction& instruction);
+
   // ---- operators.cpp
   enum class Special { kNone, kPython, kBuiltin, kOther };
   Special find_special(Value* self, PyObject* name, Value** function);
@@ -353,6 +366,11 @@ class Tracer {
   Flow exception_attribute(Value* exception, PyObject* name, Value** out, bool* handled);
   Flow set_exception_attribute(Value* exception, PyObject* name, Value* value, bool* handled);
   Flow exception_text(Value* exception, bool repr, void* slot, Value** out);
+  // exception_groups.cpp
+  Flow construct_group(PyTypeObject* type, std::vector<Value*>& arguments, PyObject* names);
+  Flow group_method(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Value** out,
+                    bool* handled);
+  Flow group_step(const Instruction& instruction);
   Value* thread_handled(bool topmost);
   Value* topmost_handled();
   void take_context(Value* exception);  // what is handled becomes its context
@@ -411,6 +429,9 @@ class Tracer {
   Flow dict_delete_item(Value* dict, Value* key);
   Flow dict_contains(Value* container, Value* item, bool* found);  // of a dict or a view
   int64_t dict_length(Value* dict);
+  bool has_hashed_keys(const Value* dict) const;  // hashed_keys.cpp
+  Flow find_key(Value* dict, Value* key, PyObject** out, const char* context, bool inserts = false);
+  void hashed_dict_recipe(Value* dict, Recipe* recipe);
   bool key_of(Value* key, PyObject** out);  // an atom, or what stands for an object that hashes by identity
   Value* key_value(PyObject* key);          // of a key that key_of answered
   void keys_are_apart(PyObject* a, PyObject* b);
@@ -488,8 +509,11 @@ class Tracer {
   std::set<Value*> building_;                     // see build_parts
   std::unordered_map<Value*, PyObject*> identity_keys_;
   std::unordered_map<PyObject*, Value*> key_values_;
-  std::set<std::pair<Value*, Value*>> apart_;  // keys that a guard tells apart
-  int compare_depth_ = 0;                      // containers within containers
+  std::unordered_map<PyObject*, Py_hash_t> hashed_keys_;  // of these: what hashes in Python
+  std::vector<PyTypeObject*> made_classes_;               // models of classes made here: see classes.cpp
+  std::unordered_map<PyObject*, Value*> stand_ins_;       // what they hold; null: not modelled
+  std::set<std::pair<Value*, Value*>> apart_;             // keys that a guard tells apart
+  int compare_depth_ = 0;                                 // containers within containers
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded
@@ -554,7 +578,10 @@ bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base);  // the a
 std::string text_of(PyObject* name);
 std::string forbidden_text(PyObject* callable);
 Value* builtins_dict(Tracer& t, TraceFrame& frame);  // null: not in a dict
-bool is_length_answer(const Value* value);           // what __len__ may answer: a known number that len() accepts
+Flow load_global(Tracer& t, PyObject* name, bool push_null);
+bool is_made_descriptor(const Value* value);  // a property, staticmethod or classmethod made here
+bool is_abstract_meta(PyTypeObject* type);    // ABCMeta
+bool is_length_answer(const Value* value);    // what __len__ may answer: a known number that len() accepts
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};

@@ -304,7 +304,7 @@ Value* builtins_dict(Tracer& t, TraceFrame& now) {
   return builtins;
 }
 
-static Flow load_global(Tracer& t, PyObject* name, bool push_null) {
+Flow load_global(Tracer& t, PyObject* name, bool push_null) {
   TraceFrame& now = t.frame();
   if (now.globals == nullptr) {
     t.complete_function(now.function);
@@ -473,9 +473,7 @@ Flow Tracer::step(const Instruction& in) {
       return Flow::kGo;
     }
     case Opcode::k_LOAD_CLOSURE: return push(force(now.locals[argument]));
-    case Opcode::k_LOAD_DEREF:
-    case Opcode::k_LOAD_CLASSDEREF: {
-      if (in.opcode == Opcode::k_LOAD_CLASSDEREF) return stop(BreakReason::k_instruction, opcode_name(in.opcode));
+    case Opcode::k_LOAD_DEREF: {
       Value* cell = now.locals[argument] = force(now.locals[argument]);
       if (cell->kind != ValueKind::kCell) return stop(BreakReason::k_internal, "no cell");
       Value* content = cell_content(cell, slot_name(now.bytecode->code, argument));
@@ -636,9 +634,7 @@ Flow Tracer::step(const Instruction& in) {
         for (int i = 0; i < argument; ++i) keys.push_back(constant(PyTuple_GET_ITEM(names->object, i)));
       }
       for (size_t i = 0; i < keys.size(); ++i) {
-        PyObject* key;
-        if (!key_of(force(keys[i]), &key)) return no_key(*this, force(keys[i]), "a dict key that is not an atom");
-        dict_put(dict, key, values[i]);
+        if (Flow flow = dict_set_item(dict, force(keys[i]), values[i]); flow != Flow::kGo) return flow;
       }
       return push(dict);
     }
@@ -762,6 +758,8 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_PUSH_EXC_INFO:
     case Opcode::k_POP_EXCEPT:
     case Opcode::k_CHECK_EXC_MATCH:
+    case Opcode::k_CHECK_EG_MATCH:
+    case Opcode::k_PREP_RERAISE_STAR:
     case Opcode::k_WITH_EXCEPT_START: return exception_step(in);
     case Opcode::k_IMPORT_NAME: return import_name(name_at(argument));
     case Opcode::k_IMPORT_FROM: return import_from(name_at(argument));
@@ -769,6 +767,12 @@ Flow Tracer::step(const Instruction& in) {
     case Opcode::k_MATCH_MAPPING:
     case Opcode::k_MATCH_KEYS:
     case Opcode::k_MATCH_CLASS: return match(in.opcode, argument);
+    case Opcode::k_LOAD_BUILD_CLASS:
+    case Opcode::k_LOAD_NAME:
+    case Opcode::k_STORE_NAME:
+    case Opcode::k_DELETE_NAME:
+    case Opcode::k_SETUP_ANNOTATIONS:
+    case Opcode::k_LOAD_CLASSDEREF: return class_step(in);
     default: return stop(BreakReason::k_instruction, opcode_name(in.opcode));
   }
 }

@@ -77,6 +77,10 @@ Value* Tracer::load_field(Value* owner, int offset, PyObject* object, const std:
 }
 
 Value* Tracer::wrap_bound(PyObject* object, const std::string& text) {
+  if (auto stands = stand_ins_.find(object); stands != stand_ins_.end()) {
+    if (stands->second == nullptr) break_from_the_start(BreakReason::k_attribute, text);
+    return stands->second;
+  }
   PyTypeObject* type = Py_TYPE(object);
   auto known = known_.find(object);
   auto [place, fresh] = checked_.try_emplace(object, kNoValue);

@@ -174,7 +174,10 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kException: {
       auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
       PyObject* arguments = type == nullptr ? nullptr : part(recipe, 1);
-      return arguments == nullptr ? nullptr : later(id, type->tp_new(type, arguments, nullptr));
+      bool is_group =
+          type != nullptr && PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup));
+      return arguments == nullptr || (is_group && !fill_waiting()) ? nullptr
+                                                                   : later(id, type->tp_new(type, arguments, nullptr));
     }
     case RecipeKind::kTraceback: return make_traceback(recipe);
     case RecipeKind::kHandled: {
@@ -188,7 +191,7 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
       return step == nullptr ? nullptr : PySlice_New(start, stop, step);
     }
     case RecipeKind::kFunction:
-      return recipe.parts.size() == 8 ? later(id, make_function(recipe)) : make_function(recipe);
+      return recipe.parts.size() > 7 ? later(id, make_function(recipe)) : make_function(recipe);
     case RecipeKind::kGenerator: return make_generator(id, recipe);
     case RecipeKind::kBoundMethod: {
       PyObject *function = part(recipe, 0), *self = function ? part(recipe, 1) : nullptr;
@@ -259,8 +262,9 @@ PyObject* Builder::make_function(const Recipe& recipe) {
           Py_XNewRef(pieces[3]), Py_XNewRef(pieces[2]));
   if (recipe.parts.size() < 7) return function;
   Ref made(function);
-  if (recipe.parts.size() == 8) return made.release();  // the rest: see fill()
+  if (recipe.parts.size() > 7) return made.release();  // the rest: see fill()
   PyObject* wrapped = part(recipe, 6);
+  if (wrapped != nullptr && !fill_waiting()) return nullptr;  // its attributes are copied
   Ref module(wrapped ? PyImport_ImportModule("functools") : nullptr);
   Ref done(module ? PyObject_CallMethod(module.get(), "update_wrapper", "OO", function, wrapped) : nullptr);
   return done ? made.release() : nullptr;
@@ -417,8 +421,8 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       return true;
     }
     case RecipeKind::kFunction: {
-      PyObject* wrapped = part(recipe, 7);
-      return wrapped != nullptr && PyObject_SetAttrString(container, "__wrapped__", wrapped) == 0;
+      PyObject *name = part(recipe, 7), *value = name ? part(recipe, 8) : nullptr;
+      return value != nullptr && PyObject_SetAttr(container, name, value) == 0;
     }
     case RecipeKind::kGenerator: return fill_generator(recipe, container);
     case RecipeKind::kContainer: return fill_container(recipe, container);
@@ -437,6 +441,16 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
       }
       return true;
     case RecipeKind::kDict:
+      for (size_t i = 0; recipe.value == kWithHashes && i + 2 < parts.size(); i += 3) {
+        PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;
+        PyObject* hash = value ? part(recipe, i + 2) : nullptr;
+        if (hash == nullptr) return false;
+        int failed = hash == Py_None ? PyDict_SetItem(container, key, value)
+                                     : _PyDict_SetItem_KnownHash(container, key, value, PyLong_AsSsize_t(hash));
+        if (failed != 0) return false;
+      }
+      if (recipe.value == kWithHashes) return true;
+      [[fallthrough]];
     case RecipeKind::kInstance:
       for (size_t i = recipe.kind == RecipeKind::kInstance ? 1 : 0; i + 1 < parts.size(); i += 2) {
         PyObject *key = part(recipe, i), *value = key ? part(recipe, i + 1) : nullptr;

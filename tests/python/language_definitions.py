@@ -1,0 +1,247 @@
+"""Classes made in the trace: class statements, type() with three arguments."""
+import abc
+
+import kintsugi as kt
+from language_programs import effects, followed, x3
+
+
+class Base:
+    factor = 2
+
+    def __init__(self, x):
+        self.x = x
+
+    def scaled(self):
+        return self.x * self.factor
+
+
+@followed(lambda: (x3(),))
+def class_in_a_function(x):
+    class Point:
+        "A point."
+        origin = 1
+
+        def __init__(self, a, b=2):
+            self.a, self.b = a, b
+
+        def moved(self, by):
+            return Point(self.a + by, self.b)
+    p = Point(x).moved(Point.origin)
+    return p.a * p.b, isinstance(p, Point), type(p) is Point, Point.__name__, Point.__qualname__, Point.__doc__, Point.__module__
+
+
+@followed(lambda: (x3(), 3))
+def class_over_captured_names(x, n):
+    scale = x * 2
+
+    class Scaler:
+        start = n + 1
+        table = [start, n]
+
+        def __call__(self, y):
+            nonlocal n
+            n = n + 1
+            return y * scale + len(self.table) + n
+    s = Scaler()
+    Scaler.table.append(5)
+    return s(x), s(x), n, Scaler.start, s.table
+
+
+@followed(lambda: (x3(),))
+def class_that_derives(x):
+    class Child(Base):
+        factor = 3
+
+        def scaled(self):
+            return super().scaled() + 1
+
+        @property
+        def twice(self):
+            return self.scaled() * 2
+
+        @twice.setter
+        def twice(self, value):
+            self.x = value / 2
+
+        @staticmethod
+        def plain(y):
+            return y - 1
+
+        @classmethod
+        def made(cls, x):
+            return cls(cls.plain(x))
+
+    class Grandchild(Child):
+        __slots__ = ("extra",)
+    c = Child.made(x)
+    c.twice = c.twice
+    g = Grandchild(x)
+    g.extra = 4
+    return c.x, g.scaled() * g.extra, issubclass(Grandchild, Base), isinstance(g, Child), Child.plain(x)
+
+
+@followed(lambda: (x3(),))
+def class_with_operators(x):
+    class Vector:
+        def __init__(self, *items):
+            self.items = items
+
+        def __add__(self, other):
+            return Vector(*[a + b for a, b in zip(self.items, other.items)])
+
+        def __eq__(self, other):
+            return self.items[1:] == other.items[1:]
+
+        def __len__(self):
+            return len(self.items)
+
+        def __iter__(self):
+            yield from self.items
+
+        def __getitem__(self, i):
+            return self.items[i]
+
+        def __repr__(self):
+            return f"Vector{self.items[1:]}"
+    v = Vector(x, 1, 2) + Vector(x, 3, 4)
+    return v[0], len(v), v == Vector(x, 4, 6), repr(v), [i for i in v][1:], bool(v)
+
+
+@followed(lambda: (x3(),))
+def class_that_leaves(x):
+    class Record:
+        kind = "record"
+
+        def __init__(self, x):
+            self.x = x
+
+        def total(self):
+            return self.x + 1
+    r = Record(x * 2)
+    effects["kind"] = Record.kind
+    effects["name"] = Record.__name__
+    effects["record"] = r
+    return r, r.total(), [Record(x)]
+
+
+@followed(lambda: (x3(),))
+def exception_class_in_a_function(x):
+    class Wrong(ValueError):
+        def __init__(self, code):
+            super().__init__("wrong", code)
+            self.code = code
+    try:
+        raise Wrong(3)
+    except KeyError:
+        return x
+    except Wrong as error:
+        return x * error.code, str(error), repr(error)
+
+
+@followed(lambda: (x3(),))
+def abstract_class_in_a_function(x):
+    class Shape(abc.ABC):
+        @abc.abstractmethod
+        def area(self): ...
+
+        def twice(self):
+            return self.area() * 2
+
+    class Square(Shape):
+        def __init__(self, side):
+            self.side = side
+
+        def area(self):
+            return self.side * self.side
+    return Square(x).twice(), isinstance(Square(x), Shape), issubclass(Square, Shape)
+
+
+@followed(lambda: (x3(),))
+def class_with_a_manager(x):
+    log = []
+
+    class Section:
+        def __init__(self, name):
+            self.name = name
+
+        def __enter__(self):
+            log.append(self.name)
+            return self
+
+        def __exit__(self, kind, value, traceback):
+            log.append(kind.__name__ if kind else None)
+            return kind is ValueError
+    with Section("a") as section:
+        x = x + 1
+    with Section("b"):
+        raise ValueError(section.name)
+    return x, log
+
+
+@followed(lambda: (x3(),))
+def class_body_that_computes(x):
+    base = 10
+
+    class Table:
+        sizes = {}
+        for i in range(3):
+            sizes[i] = base + i
+        del i
+        count: int = len(sizes)
+        if count > 2:
+            big = True
+        else:
+            small = True
+        double = lambda self, y: y * Table.count  # noqa: E731
+    return Table().double(x), Table.sizes, hasattr(Table, "i"), hasattr(Table, "small"), Table.big, base
+
+
+@followed(lambda: (x3(),))
+def class_decorated(x):
+    seen = []
+
+    def register(cls):
+        seen.append(cls.__name__)
+        return cls
+
+    @register
+    class Thing:
+        def f(self, y):
+            return y * len(seen)
+    return Thing().f(x), seen
+
+
+@followed(lambda: (x3(),))
+def type_of_three(x):
+    def area(self):
+        return self.side * 2
+    Square = type("Square", (Base,), {"area": area, "factor": 5})
+    s = Square(x)
+    s.side = x + 1
+    return s.area(), s.scaled(), Square.__name__, isinstance(s, Base), Square.__module__ == __name__
+
+
+@followed(lambda: (x3(),))
+def class_that_derives_from_a_container(x):
+    class Stack(list):
+        def push(self, item):
+            self.append(item)
+            return self
+
+    class Defaults(dict):
+        def __missing__(self, key):
+            return x * key
+    return Stack().push(x).push(1), Defaults(a=1)["a"], Defaults()[3]
+
+
+@followed(lambda: (x3(),))
+def class_with_slots_and_descriptor(x):
+    class Both:
+        __slots__ = ["a", "b"]
+
+        def __init__(self, a):
+            self.a = a
+    b = Both(x * 2)
+    had = hasattr(b, "b")
+    b.b = 2
+    return b.a * b.b, had, hasattr(b, "b")
