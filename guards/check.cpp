@@ -249,6 +249,7 @@ bool Checker::check(int number) {
                       static_cast<Compare>(guard.imm));
     case GuardKind::k_state_word:
       return *reinterpret_cast<const int32_t*>(binding(guard)) == static_cast<int32_t>(guard.imm);
+    case GuardKind::k_grad_mode: return object_facts().grad_mode() == guard.imm;
     case GuardKind::kCount: break;
   }
   return false;
@@ -260,7 +261,8 @@ bool Checker::check_tensor(const Guard& guard) {
   const Layout* layout = reinterpret_cast<const TensorObject*>(a)->layout;
   const Layout* wanted = reinterpret_cast<const Layout*>(binding(guard));
   if (guard.kind == GuardKind::k_tensor_layout) return layout == wanted;
-  return layout->dtype == wanted->dtype && layout->rank == wanted->rank && layout->contiguous == wanted->contiguous;
+  return layout->dtype == wanted->dtype && layout->rank == wanted->rank && layout->contiguous == wanted->contiguous &&
+         layout->gradients == wanted->gradients;
 }
 
 bool Checker::dict_has_keys(PyObject* dict, PyObject* names) {
@@ -407,6 +409,8 @@ std::string text_of(PyObject* object) {
   return "an object of type " + type;
 }
 
+static std::string mode_text(int mode) { return mode == 0 ? "grad mode" : mode == 1 ? "no_grad" : "inference_mode"; }
+
 std::string Checker::expected_text(const Guard& guard) {
   const Constant* constant = guard.constant == kNoConstant ? nullptr : &program_.constants[guard.constant];
   auto constant_text = [&]() -> std::string {
@@ -472,6 +476,7 @@ std::string Checker::expected_text(const Guard& guard) {
              std::to_string(static_cast<int64_t>(input_.values[guard.b]));
     }
     case GuardKind::k_state_word: return constant->text + " " + number;
+    case GuardKind::k_grad_mode: return mode_text(static_cast<int>(guard.imm));
     case GuardKind::kCount: break;
   }
   return {};
@@ -486,6 +491,7 @@ std::string Checker::found_text(const Guard& guard) {
     case GuardKind::k_field: return "nothing";
     case GuardKind::k_int_compare: return std::to_string(static_cast<int64_t>(input_.values[guard.a]));
     case GuardKind::k_state_word: return std::to_string(*reinterpret_cast<const int32_t*>(binding(guard)));
+    case GuardKind::k_grad_mode: return mode_text(object_facts().grad_mode());
     case GuardKind::k_type_version:
     case GuardKind::k_class_version: {
       PyObject* type = guard.kind == GuardKind::k_type_version ? reinterpret_cast<PyObject*>(Py_TYPE(object(guard.a)))

@@ -224,17 +224,17 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     }
     case GuardKind::k_tensor_class: {
-      // dtype, rank and contiguous are neighbours: one compare of three bytes.
+      // dtype, rank, contiguous and gradients are neighbours: one compare of four bytes.
       static_assert(offsetof(Layout, rank) == offsetof(Layout, dtype) + 1 &&
-                    offsetof(Layout, contiguous) == offsetof(Layout, dtype) + 2);
+                    offsetof(Layout, contiguous) == offsetof(Layout, dtype) + 2 &&
+                    offsetof(Layout, gradients) == offsetof(Layout, dtype) + 3);
       const auto* layout = static_cast<const Layout*>(binding(guard.constant));
-      uint32_t wanted =
-          static_cast<uint32_t>(layout->dtype) | uint32_t{layout->rank} << 8 | uint32_t{layout->contiguous} << 16;
+      uint32_t wanted = static_cast<uint32_t>(layout->dtype) | uint32_t{layout->rank} << 8 |
+                        uint32_t{layout->contiguous} << 16 | uint32_t{layout->gradients} << 24;
       Reg a = hold(guard.a);
       type_must_be(a, facts.tensor_type, miss());
       e_.load(kScratch, at(a, facts.tensor_layout_offset));
       e_.load_32(kScratch, at(kScratch, offsetof(Layout, dtype)));
-      e_.bit_and_32(kScratch, 0xFFFFFF);
       e_.compare_32(kScratch, static_cast<int32_t>(wanted));
       e_.jump_if(Condition::kNotEqual, miss());
       break;
@@ -249,6 +249,15 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.load_immediate(kScratch, binding(guard.constant));
       e_.compare_32(at(kScratch), imm);
       e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    case GuardKind::k_grad_mode:
+      if (imm != 0) {
+        e_.jump(slow());
+        break;
+      }
+      e_.load_immediate(kScratch, object_facts().threads_without_grad);
+      e_.compare_32(at(kScratch), 0);
+      e_.jump_if(Condition::kNotEqual, slow());
       break;
     case GuardKind::kCount: break;
   }

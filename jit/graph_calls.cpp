@@ -13,7 +13,10 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
                             PyObject* names, bool has_words, Value** out) {
   size_t before = trace_.records.size();
   Flow flow = tensor_meaning_of(call, callable, arguments, names, has_words, out);
-  if (flow == Flow::kGo && call.kind != CallKind::kMetadata) note_call(before, arguments, names, *out);
+  if (flow == Flow::kGo && call.kind != CallKind::kMetadata) {
+    guard_grad_mode();
+    note_call(before, arguments, names, *out);
+  }
   return flow;
 }
 

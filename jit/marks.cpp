@@ -140,6 +140,15 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
       frame().stack.push_back(constant(input_.policy.exporting ? Py_True : Py_False));
       return Flow::kGo;
     case MarkKind::kSetStrict: return set_strict(arguments);
+    case MarkKind::kSetGrad: return set_grad(arguments);
+    case MarkKind::kReadGrad: {
+      guard_grad_mode();
+      PyObject* answer = nullptr;
+      if (!reads_grad_mode(PyCFunction_GET_FUNCTION(callable->object), grad_mode_, &answer) || !arguments.empty())
+        return stop(BreakReason::k_builtin, "the grad mode");
+      frame().stack.push_back(constant(answer));
+      return Flow::kGo;
+    }
     case MarkKind::kOpaque: return call_opaque(callable->object, /*structured=*/false, arguments, names);
     case MarkKind::kNonstrict: return call_opaque(callable->object, /*structured=*/true, arguments, names);
     case MarkKind::kMakesNonstrict: {
@@ -220,6 +229,31 @@ Flow Tracer::set_strict(std::vector<Value*>& arguments) {
   return Flow::kGo;
 }
 
+void Tracer::guard_grad_mode() {
+  if (std::exchange(grad_mode_guarded_, true)) return;
+  guard(GuardKind::k_grad_mode, source("the grad mode")).imm = kintsugi::grad_mode();
+}
+
+Flow Tracer::set_grad(std::vector<Value*>& arguments) {
+  Value* wanted = arguments.size() == 1 ? force(arguments[0]) : nullptr;
+  if (wanted != nullptr && wanted->kind == ValueKind::kInt) wanted = specialise(wanted);
+  if (wanted == nullptr || !wanted->is_constant() || !PyLong_CheckExact(wanted->object))
+    return stop(BreakReason::k_builtin, "a grad mode that is not known");
+  int mode = static_cast<int>(PyLong_AsLong(wanted->object));
+  if (mode < 0 || mode > 2) return PyErr_Clear(), stop(BreakReason::k_builtin, "no grad mode");
+  guard_grad_mode();
+  Value* before = int_constant(grad_mode_);
+  if (mode != grad_mode_) {
+    ExitId exit = exit_here(ExitKind::kRaise);
+    Step& step = record(StepKind::k_set_grad);
+    step.imm = mode;
+    step.on_fail = exit;
+  }
+  grad_mode_ = mode;
+  frame().stack.push_back(before);
+  return Flow::kGo;
+}
+
 // ---- Opaque calls --------------------------------------------------------------------------------------------------
 
 // What the function is shown while it is compiled: a tensor of ones for a tensor. Null: `refused`, or an exception.
@@ -234,8 +268,8 @@ Ref Tracer::placeholder(Value* value, bool structured, std::string* refused) {
       for (int d = 0; sizes && d < shape.rank; ++d)
         PyTuple_SET_ITEM(sizes.get(), d, PyLong_FromLongLong(shape.sizes[d]));
       Ref module(PyImport_ImportModule("kintsugi._opaque"));
-      return Ref(module && sizes ? PyObject_CallMethod(module.get(), "placeholder", "Os", sizes.get(),
-                                                       info(value->layout->dtype).name)
+      return Ref(module && sizes ? PyObject_CallMethod(module.get(), "placeholder", "Osi", sizes.get(),
+                                                       info(value->layout->dtype).name, int{value->layout->gradients})
                                  : nullptr);
     }
     case ValueKind::kInt: return Ref(PyLong_FromLongLong(value->int_hint));
@@ -321,6 +355,7 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
   Ref traced;
   {
     CompilingScope compiling;
+    GradModeScope mode(grad_mode_);
     traced = Ref(PyObject_CallMethod(module.get(), helper, "OOOii", function, shown, names == nullptr ? Py_None : names,
                                      structured, dynamic));
   }
@@ -386,6 +421,7 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
     unbox.dst = number->id = new_value();
   }
   ++tensor_calls_;
+  guard_grad_mode();
   Value* whole = parts.size() == 1 && is_tensor(example) ? parts[0] : make(ValueKind::kTuple);
   form_ = {CallForm::kOpaque, 0, function};
   note_call(first, arguments, names, whole);

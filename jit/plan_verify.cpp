@@ -81,6 +81,7 @@ void Verifier::guard(const Guard& guard) {
     case K::k_unbound:
       if (guard.imm < 0) fail("slot " + std::to_string(guard.imm) + " is negative");
       [[fallthrough]];
+    case K::k_grad_mode:
     case K::k_function: reads_a = false; break;
     case K::k_bound:
     case K::k_state_word:

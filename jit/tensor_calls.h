@@ -21,6 +21,30 @@ PyObject* make_stand_in(Layout* layout);
 // an int beyond 64 bits.
 bool operand_of(Borrowed object, OperandValue* out);
 
+// ---- What differentiation would know: flags only
+// ----------------------------------------------------------------------
+
+// Of this thread: 0 results of tensors that require gradients require them too, 1 they do not, 2 the same,
+// inference_mode.
+int grad_mode();
+int set_grad_mode(int mode);  // answers what it was
+// Of C functions: whether it answers something of the mode; whether it sets it.
+bool reads_grad_mode(PyCFunction meaning, int mode, PyObject** answer);
+bool changes_grad_mode(PyCFunction meaning);
+uint8_t view_gradients(const Layout& base, int mode);
+inline uint8_t result_gradients(DType result, bool any_operand_requires, int mode) {
+  bool requires_grad = any_operand_requires && mode == 0 && info(result).kind == DTypeKind::kFloatingKind;
+  return requires_grad ? kRequiresGrad | kComputed : 0;
+}
+bool is_leaf_in_place(const Layout& target, int mode);  // writing into it is an error
+struct GradModeScope {
+  int before;
+  explicit GradModeScope(int mode) : before(set_grad_mode(mode)) {}
+  ~GradModeScope() { set_grad_mode(before); }
+  GradModeScope(const GradModeScope&) = delete;
+  GradModeScope& operator=(const GradModeScope&) = delete;
+};
+
 // ---- What a call means ----------------------------------------------------------------------------------------------
 
 enum class CallKind : uint8_t {
@@ -61,7 +85,9 @@ struct ParsedCall {
   Shape shape;                    // kView: of the result; kInPlace: of the written part
   int64_t offset = 0;             // in elements
   bool copies = false;
-  Arguments arguments;  // kMetadata, kScalarRead, kOther: what row->run gets
+  bool detaches = false;       // kView: the result requires no gradient
+  bool requires_grad = false;  // kOp: a creation asks for it
+  Arguments arguments;         // kMetadata, kScalarRead, kOther: what row->run gets
 
   std::span<const CallOperand> all_operands() const {
     if (!list.empty()) return list;

@@ -174,6 +174,12 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
     raise(refused);
     return refused_call("operator", has_words, arguments);
   };
+  auto result_layout = [&](const Result& inferred) {
+    bool any = false;
+    for (const NodeOperand& operand : operands)
+      any = any || (!operand.is_number && (operand.layout->gradients & kRequiresGrad) != 0);
+    return intern_layout(inferred.dtype, inferred.shape, result_gradients(inferred.dtype, any, grad_mode_));
+  };
   auto node_of = [&](Op op, const Attributes& attributes, Value** result) -> bool {
     std::vector<Operand> facts;
     for (const NodeOperand& operand : operands) {
@@ -202,7 +208,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
     node.operands = operands;
     node.compute = inferred.compute;
     node.dynamic = dynamic;
-    node.layout = keep_layout(intern_layout(inferred.dtype, inferred.shape));
+    node.layout = keep_layout(result_layout(inferred));
     bool integers = info(inferred.compute).kind != DTypeKind::kFloatingKind;
     node.may_raise = is_division(op) && integers;
     // A node of a kernel reports a fault without an exception: the instruction is performed again, and raises.
@@ -221,6 +227,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
 
   switch (call.kind) {
     case CallKind::kOp: {
+      if (call.requires_grad) return stop(BreakReason::k_requires_grad, "a new tensor with requires_grad=True");
       bool random = call.op == Op::k_rand || call.op == Op::k_randn;
       // Sizes and values of a creation are in its attributes: today's, when words or dynamic sizes went into them.
       bool varies = info(call.op).op_class == OpClass::kCreation && (dynamic || has_words);
@@ -239,7 +246,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
       OpError error;
       if (facts.size() != call.all_operands().size() || !infer(call.op, facts, call.attributes, &inferred, &error))
         return stop(BreakReason::k_tensor_call, "operands that are known only at run time");
-      Layout* layout = keep_layout(intern_layout(inferred.dtype, inferred.shape));
+      Layout* layout = keep_layout(result_layout(inferred));
       Flow flow = tensor_run(callable, arguments, names, layout, out);
       (*out)->dynamic = dynamic || has_words;
       return flow;
@@ -252,6 +259,20 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
           break;
         }
       if (target == nullptr) return stop(BreakReason::k_tensor_call, "the target of an in-place call");
+      // What is written may make the target require gradients: eager code says so on the object.
+      bool takes = (target->layout->gradients & kRequiresGrad) == 0 && grad_mode_ == 0;
+      for (const CallOperand& given : call.all_operands()) {
+        Value* v = takes ? operand_value(given) : nullptr;
+        if (v != nullptr && v->kind == ValueKind::kTensor && (v->layout->gradients & kRequiresGrad) != 0 &&
+            info(target->layout->dtype).kind == DTypeKind::kFloatingKind) {
+          guard_grad_mode();
+          return stop(BreakReason::k_requires_grad, "an in-place operation");
+        }
+      }
+      if (is_leaf_in_place(*target->layout, grad_mode_)) {
+        guard_grad_mode();
+        return stop(BreakReason::k_raises, "a leaf that requires grad is changed in place");
+      }
       *out = target;
       bool whole = target->layout->rank == call.shape.rank && call.offset == 0;
       for (int d = 0; whole && d < call.shape.rank; ++d)
@@ -293,7 +314,9 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
     case CallKind::kView: {
       Value* base = operand_value(call.operands[0]);
       if (base == nullptr) return stop(BreakReason::k_tensor_call, "the base of a view");
-      Layout* layout = keep_layout(intern_layout(base->layout->dtype, call.shape));
+      uint8_t gradients = call.detaches ? 0 : view_gradients(*base->layout, grad_mode_);
+      if (call.copies && gradients != 0) gradients = kRequiresGrad | kComputed;
+      Layout* layout = keep_layout(intern_layout(base->layout->dtype, call.shape, gradients));
       if (dynamic || has_words || call.copies) {
         if (callable == nullptr) return stop(BreakReason::k_tensor_call, "a view of dynamic sizes");
         Flow flow = tensor_run(callable, arguments, names, layout, out);

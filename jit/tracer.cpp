@@ -31,7 +31,7 @@ std::string place_of(const TraceFrame& frame) {
 }  // namespace
 
 Tracer::Tracer(const TraceInput& input, TraceResult* result)
-    : input_(input), result_(result), strict_(input.policy.strict) {
+    : input_(input), result_(result), strict_(input.policy.strict), grad_mode_(kintsugi::grad_mode()) {
   null_ = make(ValueKind::kNull);
 }
 
@@ -56,6 +56,7 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_count_next:
     case StepKind::k_opaque_call:
     case StepKind::k_set_strict:
+    case StepKind::k_set_grad:
     case StepKind::k_push_handled:
     case StepKind::k_set_handled: return true;
     default: return false;

@@ -103,6 +103,8 @@ enum class MarkKind : uint8_t {
   kForbidden,       // its call is an error
   kAnswer,          // its call answers `object`: True or False
   kIsExporting,     // its call answers whether an export is being traced
+  kSetGrad,         // sets the grad mode and answers what it was
+  kReadGrad,        // answers something of it
   kSetStrict,       // sets error_on_graph_break and answers what it was
   kOpaque,          // one call, not looked into: allow_in_graph
   kNonstrict,       // the same, for structured arguments and results: nonstrict_trace

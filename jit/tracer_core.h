@@ -335,6 +335,8 @@ class Tracer {
   Flow end_without_plan();  // the break at hand: no plan
   Flow follow_mark(const Mark& mark, Value* callable, std::vector<Value*>& arguments, PyObject* names);
   Flow set_strict(std::vector<Value*>& arguments);
+  Flow set_grad(std::vector<Value*>& arguments);
+  void guard_grad_mode();  // the one at the entry; what the trace sets is known
   Flow call_opaque(PyObject* function, bool structured, std::vector<Value*>& arguments, PyObject* names);
   Flow constant_result(PyObject* function, std::vector<Value*>& arguments, PyObject* names);
   Ref placeholder(Value* value, bool structured, std::string* refused);
@@ -520,9 +522,11 @@ class Tracer {
   ValueId function_id_ = kNoValue;
   BreakReason reason_{};
   std::string context_;
-  std::vector<GraphCall> calls_;      // for a backend
-  FormOfCall form_;                   // of the call at hand
-  bool strict_;                       // error_on_graph_break at the present instruction
+  std::vector<GraphCall> calls_;  // for a backend
+  FormOfCall form_;               // of the call at hand
+  bool strict_;                   // error_on_graph_break at the present instruction
+  int grad_mode_;                 // at the present instruction
+  bool grad_mode_guarded_ = false;
   int leaf_strict_ = -1;              // what it was where a callee broke, for whose sake the present call is a break
   std::set<const Value*> nonstrict_;  // partial objects that stand for what nonstrict_trace makes
   int instructions_ = 0;

@@ -1,6 +1,7 @@
 // One short handler an instruction. A handler takes its operands off the symbolic stack and pushes what the instruction
 // leaves; or it answers stop(reason), and the loop puts the stack back and ends the trace with a break there.
 #include "jit/containers.h"
+#include "jit/loops.h"
 #include "jit/names.h"
 #include "runtime/frame.h"
 
@@ -26,6 +27,8 @@ Flow Tracer::jump_to(int32_t target, bool backward) {
   bool at_root = frames_.size() == 1;
   bool entered_here = at_root && target == input_.offset;
   if (!entered_here && ++now.loop_turns[target] < input_.policy.unroll_limit) return Flow::kGo;
+  bool of_objects = !entered_here && !now.stack.empty() && walks_over_objects(now.stack.back());
+  if (of_objects && now.loop_turns[target] < kMostObjects) return Flow::kGo;
   if (!at_root) restart_without_this_call();
   finish(exit_at(ExitKind::kNext, target, now.stack));
   return Flow::kEnd;
@@ -199,7 +202,8 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   bool by_words =
       iterator->kind == ValueKind::kIterator && iterator->iterator == IteratorKind::kRange && !iterator->items.empty();
   if (by_words && !at_root) t.restart_without_this_call();
-  if (at_root && (left > t.input_.policy.unroll_limit || by_words) && now.loop_turns[in.offset] == 0 &&
+  bool long_one = left > t.input_.policy.unroll_limit && !(left < kMostObjects && walks_over_objects(iterator));
+  if (at_root && (long_one || by_words) && now.loop_turns[in.offset] == 0 &&
       now.bytecode->is_loop_header[now.bytecode->index_at[in.offset]] && in.offset != t.input_.offset) {
     t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));
     return Flow::kEnd;

@@ -262,6 +262,7 @@ bool dispatch(Op op, std::span<const OperandValue> operands, const Attributes& a
       return run_reference(op, operands, attributes, out, error);
     case OpClass::kMovement:
       if (op == Op::k_copy) return copy_into(operands[0].view, out, error);
+      if (op == Op::k_gather) return run_reference(op, operands, attributes, out, error);
       return join(op, operands, attributes, out, error);
   }
   return false;

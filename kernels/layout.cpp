@@ -120,9 +120,9 @@ void fill_facts(Layout* layout) {
 }
 
 Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strides, uint8_t dynamic = 0,
-               uint8_t fixed = 0) {
+               uint8_t fixed = 0, uint8_t gradients = 0) {
   uint64_t hash = mix(static_cast<uint64_t>(dtype) + 1, rank);
-  if ((dynamic | fixed) != 0) hash = mix(mix(hash, dynamic), fixed);
+  if ((dynamic | fixed | gradients) != 0) hash = mix(mix(mix(hash, dynamic), fixed), gradients);
   for (int d = 0; d < rank; d++) hash = mix(mix(hash, sizes[d]), strides[d]);
   size_t bytes = rank * sizeof(int64_t);
 
@@ -130,8 +130,8 @@ Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strid
   std::lock_guard guard(shard.lock);
   for (Layout* layout = *bucket_of(shard, hash); layout; layout = layout->next) {
     if (layout->hash == hash && layout->dtype == dtype && layout->rank == rank && layout->marked_dynamic == dynamic &&
-        layout->marked_static == fixed && std::memcmp(layout->sizes, sizes, bytes) == 0 &&
-        std::memcmp(layout->strides, strides, bytes) == 0) {
+        layout->marked_static == fixed && layout->gradients == gradients &&
+        std::memcmp(layout->sizes, sizes, bytes) == 0 && std::memcmp(layout->strides, strides, bytes) == 0) {
       retain(layout);
       return layout;
     }
@@ -144,6 +144,7 @@ Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strid
   std::copy_n(strides, rank, layout->strides);
   layout->marked_dynamic = dynamic;
   layout->marked_static = fixed;
+  layout->gradients = gradients;
   layout->hash = hash;
   fill_facts(layout);
   if (++shard.count > shard.buckets.size()) grow(shard);
@@ -155,10 +156,17 @@ Layout* intern(DType dtype, int rank, const int64_t* sizes, const int64_t* strid
 
 }  // namespace
 
-Layout* intern_layout(DType dtype, const Shape& shape) { return intern(dtype, shape.rank, shape.sizes, shape.strides); }
+Layout* intern_layout(DType dtype, const Shape& shape, uint8_t gradients) {
+  return intern(dtype, shape.rank, shape.sizes, shape.strides, 0, 0, gradients);
+}
 
 Layout* intern_marked(const Layout& layout, uint8_t dynamic, uint8_t fixed) {
-  return intern(layout.dtype, layout.rank, layout.sizes, layout.strides, dynamic, fixed);
+  return intern(layout.dtype, layout.rank, layout.sizes, layout.strides, dynamic, fixed, layout.gradients);
+}
+
+Layout* intern_gradients(const Layout& layout, uint8_t gradients) {
+  return intern(layout.dtype, layout.rank, layout.sizes, layout.strides, layout.marked_dynamic, layout.marked_static,
+                gradients);
 }
 
 Layout* intern_contiguous(DType dtype, std::span<const int64_t> sizes) {
@@ -277,7 +285,8 @@ std::string to_text(const Layout& layout) {
          joined(layout.strides, layout.rank, ",") + "}" +
          ((layout.marked_dynamic | layout.marked_static) == 0
               ? ""
-              : "!" + std::to_string(layout.marked_dynamic) + "," + std::to_string(layout.marked_static));
+              : "!" + std::to_string(layout.marked_dynamic) + "," + std::to_string(layout.marked_static)) +
+         (layout.gradients == 0 ? "" : "^" + std::to_string(layout.gradients));
 }
 
 Layout* parse_layout(const std::string& text) {
@@ -289,18 +298,26 @@ Layout* parse_layout(const std::string& text) {
   int strides = 0;
   const char* at = text.c_str() + bracket;
   if (!parse_list(&at, '[', ']', shape.sizes, &shape.rank) || !parse_list(&at, '{', '}', shape.strides, &strides) ||
-      (*at && *at != '!') || strides != shape.rank || overflows(shape.sizes, shape.rank)) {
+      (*at && *at != '!' && *at != '^') || strides != shape.rank || overflows(shape.sizes, shape.rank)) {
     return nullptr;
   }
   for (int d = 0; d < shape.rank; d++) {
     if (shape.sizes[d] < 0) return nullptr;
   }
-  int dynamic = 0, fixed = 0, read = 0;
-  if (*at == '!' && (std::sscanf(at, "!%d,%d%n", &dynamic, &fixed, &read) != 2 || at[read] != 0 || dynamic < 0 ||
-                     fixed < 0 || dynamic > 255 || fixed > 255))
-    return nullptr;
+  int dynamic = 0, fixed = 0, gradients = 0, read = 0;
+  auto in_range = [](int value, int most) { return value >= 0 && value <= most; };
+  if (*at == '!') {
+    if (std::sscanf(at, "!%d,%d%n", &dynamic, &fixed, &read) != 2 || !in_range(dynamic, 255) || !in_range(fixed, 255))
+      return nullptr;
+    at += read;
+  }
+  if (*at == '^') {
+    if (std::sscanf(at, "^%d%n", &gradients, &read) != 1 || !in_range(gradients, kGradientBits)) return nullptr;
+    at += read;
+  }
+  if (*at != 0) return nullptr;
   return intern(dtype, shape.rank, shape.sizes, shape.strides, static_cast<uint8_t>(dynamic),
-                static_cast<uint8_t>(fixed));
+                static_cast<uint8_t>(fixed), static_cast<uint8_t>(gradients));
 }
 
 // ---- View rules.

@@ -24,6 +24,7 @@ struct Layout {
   DType dtype;
   uint8_t rank;
   bool contiguous;       // row-major without gaps (sizes of 1 may have any stride)
+  uint8_t gradients;     // Gradients: what the tensor is to differentiation; the same memory under another address
   bool overlaps_itself;  // two indices reach one element (a stride of 0 with a size above 1, or the like)
   int64_t count;         // elements
   int64_t low, high;     // lowest and one past the highest element offset reached from data (0, 0 when empty)
@@ -36,9 +37,19 @@ struct Layout {
   Layout* next;  // of the same bucket; the table's own
 };
 
+// Bits of Layout::gradients. They are part of the layout, so that the one compare of a tensor's guard tells them.
+enum Gradients : uint8_t {
+  kRequiresGrad = 1,
+  kComputed = 2,  // by an operation: no leaf
+  kLeafView = 4,  // of the memory of a leaf
+  kParameter = 8,
+  kGradientBits = 15,
+};
+
 // One more reference to the one layout with these facts. Thread-safe.
-Layout* intern_layout(DType dtype, const Shape& shape);
+Layout* intern_layout(DType dtype, const Shape& shape, uint8_t gradients = 0);
 Layout* intern_marked(const Layout& layout, uint8_t dynamic, uint8_t fixed);
+Layout* intern_gradients(const Layout& layout, uint8_t gradients);
 Layout* intern_contiguous(DType dtype, std::span<const int64_t> sizes);
 inline void retain(Layout* layout) { layout->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Layout* layout);
@@ -46,7 +57,8 @@ size_t live_layouts();  // table size, for tests
 
 Shape shape_of(const Layout& layout);
 void set_contiguous_strides(Shape* shape);
-// "f32[2,3]{3,1}", marked "f32[2,3]{3,1}!1,0"; parse is its inverse and returns null on bad text.
+// "f32[2,3]{3,1}", marked "f32[2,3]{3,1}!1,0", with gradients "f32[2,3]{3,1}^1"; parse is its inverse and returns null
+// on bad text.
 std::string to_text(const Layout& layout);
 std::string sizes_text(std::span<const int64_t> sizes);  // "[2, 3]", as error texts say it
 Layout* parse_layout(const std::string& text);

@@ -232,6 +232,29 @@ bool infer_joined(Op op, std::span<const Operand> operands, const Attributes& at
   return apply_dtype_rule(op, dtype, attributes, result, error);
 }
 
+// Every size of the index within the source's, but along the dimension.
+bool infer_gather(std::span<const Operand> operands, const Attributes& attributes, Result* result, OpError* error) {
+  const Shape &source = operands[0].shape, &index = operands[1].shape;
+  if (info(operands[1].dtype).kind != DTypeKind::kIntegerKind) {
+    return fail(error, ErrorKind::kRuntime,
+                "gather: the index has dtype " + name_of(operands[1].dtype) + ", not int64");
+  }
+  if (std::max(source.rank, 1) != std::max(index.rank, 1)) {
+    return fail(error, ErrorKind::kRuntime,
+                "gather: the index has shape " + sizes_of(index) + ", the source " + sizes_of(source) +
+                    ": they must have as many dimensions");
+  }
+  for (int d = 0; d < index.rank && d < source.rank; d++) {
+    if (d == attributes.dim || index.sizes[d] <= source.sizes[d]) continue;
+    return fail(error, ErrorKind::kRuntime,
+                "gather: the index of shape " + sizes_of(index) + " is larger than the source of shape " +
+                    sizes_of(source) + " outside dimension " + std::to_string(attributes.dim));
+  }
+  result->shape = index;
+  set_contiguous_strides(&result->shape);
+  return apply_dtype_rule(Op::k_gather, operands[0].dtype, attributes, result, error);
+}
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kInfo[static_cast<int>(op)]; }
@@ -318,8 +341,9 @@ bool infer(Op op, std::span<const Operand> operands, const Attributes& attribute
     case OpClass::kMatmul: fits = infer_matmul(operands, attributes, &fresh, error); break;
     case OpClass::kCreation: fits = infer_creation(op, attributes, &fresh, error); break;
     case OpClass::kMovement:
-      fits = op == Op::k_copy ? infer_elementwise(op, operands, attributes, &fresh, error)
-                              : infer_joined(op, operands, attributes, &fresh, error);
+      fits = op == Op::k_copy     ? infer_elementwise(op, operands, attributes, &fresh, error)
+             : op == Op::k_gather ? infer_gather(operands, attributes, &fresh, error)
+                                  : infer_joined(op, operands, attributes, &fresh, error);
       break;
   }
   if (fits) *result = fresh;

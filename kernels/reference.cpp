@@ -441,6 +441,32 @@ bool join(Op op, std::span<const OperandValue> operands, const Attributes& attri
   return true;
 }
 
+template <typename Index>
+bool gather(TensorView source, TensorView index, int dim, TensorView out, OpError* error) {
+  const Layout &from = *source.layout, &numbers = *index.layout, &to = *out.layout;
+  const size_t bytes = info(from.dtype).bytes;
+  const int64_t size = from.rank == 0 ? 1 : from.sizes[dim], stride = from.rank == 0 ? 0 : from.strides[dim];
+  int64_t at[kMaxRank] = {};
+  for (int64_t n = 0; n < numbers.count; n++) {
+    int64_t place = 0, read = 0, written = 0;
+    for (int d = 0; d < numbers.rank; d++) {
+      if (d != dim && d < from.rank) place += at[d] * from.strides[d];
+      read += at[d] * numbers.strides[d];
+      written += at[d] * to.strides[d];
+    }
+    const int64_t number = load<Index>(index.data + read * static_cast<int64_t>(sizeof(Index)));
+    if (number < 0 || number >= size) {
+      *error = {ErrorKind::kIndex, "index " + std::to_string(number) + " is out of bounds for dimension " +
+                                       std::to_string(dim) + " with size " + std::to_string(size)};
+      return false;
+    }
+    std::memcpy(out.data + written * static_cast<int64_t>(bytes),
+                source.data + (place + number * stride) * static_cast<int64_t>(bytes), bytes);
+    for (int d = numbers.rank - 1; d >= 0 && ++at[d] == numbers.sizes[d]; d--) at[d] = 0;
+  }
+  return true;
+}
+
 // What infer() says of these operands must be what out was made for.
 bool check(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out, Result* result,
            OpError* error) {
@@ -495,6 +521,12 @@ bool run_reference(Op op, std::span<const OperandValue> operands, const Attribut
       return true;
     case OpClass::kCreation: return create(op, attributes, out);
     case OpClass::kMovement:
+      if (op == Op::k_gather) {
+        const TensorView index = operands[1].view;
+        return index.layout->dtype == DType::k_int32
+                   ? gather<int32_t>(operands[0].view, index, attributes.dim, out, error)
+                   : gather<int64_t>(operands[0].view, index, attributes.dim, out, error);
+      }
       return op == Op::k_copy ? convert_elements(operands[0], out) : join(op, operands, attributes, out, error);
   }
   return false;

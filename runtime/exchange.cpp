@@ -236,6 +236,11 @@ PyObject* from_numpy(const Arguments& arguments) {
 }
 
 PyObject* to_numpy(const Arguments& arguments) {
+  if ((as_tensor(arguments.values[0])->layout->gradients & kRequiresGrad) != 0) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    return nullptr;
+  }
   Ref numpy(PyImport_ImportModule("numpy"));
   return numpy ? PyObject_CallMethod(numpy.get(), "asarray", "O", arguments.values[0]) : nullptr;
 }

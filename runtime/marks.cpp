@@ -271,6 +271,14 @@ Mark mark_of(Borrowed callable) {
     if (meaning == as_method(step_unsupported)) return breaks(BreakReason::k_step_unsupported);
     if (meaning == as_method(opaque)) return breaks(BreakReason::k_opaque);
     if (meaning == is_compiling || meaning == is_dynamo_compiling) return answers(Py_True);
+    if (changes_grad_mode(meaning)) {
+      mark.kind = MarkKind::kSetGrad;
+      return mark;
+    }
+    if (PyObject * answer; reads_grad_mode(meaning, 0, &answer)) {
+      mark.kind = MarkKind::kReadGrad;
+      return mark;
+    }
     if (meaning == is_exporting) {
       mark.kind = MarkKind::kIsExporting;
       return mark;

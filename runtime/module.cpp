@@ -2,6 +2,7 @@
 #include "guards/check.h"
 #include "jit/codemem.h"
 #include "runtime/call.h"
+#include "runtime/grad_mode.h"
 #include "runtime/python.h"
 #include "runtime/step.h"
 #include "runtime/tensor.h"
@@ -16,8 +17,8 @@ PyMODINIT_FUNC PyInit__runtime() {
   kintsugi::set_code_allocator(&kintsugi::code_memory());
   kintsugi::learn_object_facts(&kintsugi::TensorType);
   kintsugi::Ref module(PyModule_Create(&definition));
-  if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_frames(module.get()) ||
-      !kintsugi::init_call(module.get())) {
+  if (!module || !kintsugi::init_tensor(module.get()) || !kintsugi::init_grad_mode(module.get()) ||
+      !kintsugi::init_frames(module.get()) || !kintsugi::init_call(module.get())) {
     return nullptr;
   }
   return module.release();

@@ -135,6 +135,11 @@ int set_strict(NativeState* state, const Step* step) {
   return kDone;
 }
 
+int set_grad(NativeState*, const Step* step) {
+  set_grad_mode(static_cast<int>(step->imm));
+  return kDone;
+}
+
 int pure_call(NativeState* state, const Step* step) {
   int outcome = run_call(state, step);
   if (outcome != kDone) PyErr_Clear();
@@ -370,6 +375,7 @@ HelperTable make_table() {
   set(StepKind::k_run_call, contained_step<run_call>);
   set(StepKind::k_opaque_call, contained_step<opaque_call>);
   set(StepKind::k_set_strict, contained_step<set_strict>);
+  set(StepKind::k_set_grad, contained_step<set_grad>);
   set(StepKind::k_pure_call, contained_step<pure_call>);
   set(StepKind::k_unbox, contained_step<unbox>);
   set(StepKind::k_tensor_view, contained_step<view>);

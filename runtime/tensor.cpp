@@ -153,7 +153,7 @@ PyObject* new_tensor(Layout* layout) {
 PyObject* make_view(const TensorObject* base, const Shape& shape, int64_t offset) {
   if (!has_memory(base)) return nullptr;
   DType dtype = base->layout->dtype;
-  Layout* layout = intern_layout(dtype, shape);
+  Layout* layout = intern_layout(dtype, shape, view_gradients(*base->layout, grad_mode()));
   keep_recent(layout);
   retain(base->buffer);
   return make_tensor(layout, base->buffer, base->data + offset * static_cast<int64_t>(info(dtype).bytes));
@@ -167,6 +167,7 @@ PyObject* make_element_view(const TensorObject* base, int64_t offset) {
       intern_layout(static_cast<DType>(4), Shape())};
   static_assert(std::size(layouts) == kDTypeCount);
   if (!has_memory(base)) return nullptr;
+  if (base->layout->gradients != 0) return make_view(base, Shape(), offset);
   DType dtype = base->layout->dtype;
   Layout* layout = layouts[static_cast<size_t>(dtype)];
   retain(layout);
@@ -243,7 +244,9 @@ Layout* result_layout(Op op, std::span<const OperandValue> values, const Attribu
     many.resize(values.size());
     operands = many.data();
   }
+  bool any_requires = false;
   for (size_t i = 0; i < values.size(); ++i) {
+    any_requires = any_requires || (!values[i].is_number && (values[i].view.layout->gradients & kRequiresGrad) != 0);
     operands[i].is_number = values[i].is_number;
     if (values[i].is_number) {
       operands[i].dtype = values[i].number_dtype;
@@ -258,7 +261,8 @@ Layout* result_layout(Op op, std::span<const OperandValue> values, const Attribu
     raise(error);
     return nullptr;
   }
-  Layout* layout = intern_layout(result.dtype, result.shape);
+  int mode = any_requires ? grad_mode() : 0;
+  Layout* layout = intern_layout(result.dtype, result.shape, result_gradients(result.dtype, any_requires, mode));
   keep_recent(layout);
   return layout;
 }
@@ -295,9 +299,17 @@ Layout* recent_result_layout(Op op, const OperandValue* values, size_t count) {
   uintptr_t right = count == 2 ? key_of(values[1]) : 0;
   uint64_t hash = ((left * 31 + right) >> 4) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(op) * 0xff51afd7ed558ccdu;
   RecentResult& entry = recent_results[hash >> 56];
-  if (entry.op == op && entry.left == left && entry.right == right && entry.result != nullptr) return entry.result;
+  // Entries are of the default grad mode; a result that another one makes different is not kept.
+  if (entry.op == op && entry.left == left && entry.right == right && entry.result != nullptr) {
+    if (entry.result->gradients == 0 || grad_mode() == 0) return entry.result;
+  }
   Layout* result = result_layout(op, {values, count}, kNoAttributes);
   if (result == nullptr) return nullptr;
+  if (result->gradients == 0 && grad_mode() != 0) {
+    static Layout* latest = nullptr;
+    if (latest != nullptr) release(latest);
+    return latest = result;
+  }
   if (entry.result != nullptr) {
     drop_key(entry.left);
     drop_key(entry.right);

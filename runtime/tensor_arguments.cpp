@@ -52,10 +52,16 @@ bool read_optional_dtype(const ParsedCall& call, int parameter, bool* has, DType
   return !*has || read_dtype(object, out);
 }
 
-bool check_no_gradient(Borrowed object) {
+bool wants_gradient(Borrowed object, DType dtype, bool* out) {
   int wanted = object == nullptr ? 0 : PyObject_IsTrue(object);
-  if (wanted > 0) PyErr_SetString(PyExc_NotImplementedError, "requires_grad=True: there is no differentiation yet");
-  return wanted == 0;
+  *out = wanted > 0;
+  if (wanted <= 0 || info(dtype).kind == DTypeKind::kFloatingKind) return wanted >= 0;
+  PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+  return false;
+}
+
+bool read_gradient(ParsedCall* call, int parameter) {
+  return wants_gradient(call->arguments.values[parameter], call->attributes.dtype, &call->requires_grad);
 }
 
 bool read_int_list(Borrowed sequence, const char* what, int* count, int64_t (&out)[kMaxRank]) {

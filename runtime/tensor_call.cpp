@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/grad_mode.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -229,9 +230,11 @@ bool init_rows(Borrowed module) {
   if (!tables.methods.empty()) return PyModule_AddFunctions(module, tables.function_list.data()) == 0;
   add_op_rows();
   for (const FunctionRow& row : method_rows()) tables.methods.push_back(row);
+  for (const FunctionRow& row : gradient_method_rows()) tables.methods.push_back(row);
   for (const FunctionRow& row : function_rows()) tables.functions.push_back(row);
   for (const FunctionRow& row : function_form_rows()) tables.functions.push_back(row);
   for (const FunctionRow& row : attribute_rows()) tables.attributes.push_back(row);
+  for (const FunctionRow& row : gradient_attribute_rows()) tables.attributes.push_back(row);
   constexpr auto kMethods = method_entries(std::make_index_sequence<kMaxRows>());
   constexpr auto kFunctions = function_entries(std::make_index_sequence<kMaxRows>());
   if (!fill_method_list(tables.methods, kMethods, /*methods=*/true, &tables.method_list)) return false;
@@ -239,7 +242,7 @@ bool init_rows(Borrowed module) {
   for (FunctionRow& row : tables.attributes) {
     row.signature = parse_signature(row.parameters);
     if (row.signature == nullptr) return false;
-    tables.attribute_list.push_back({row.name, read_attribute, nullptr, row.document, &row});
+    tables.attribute_list.push_back({row.name, read_attribute, gradient_setter(row.name), row.document, &row});
   }
   tables.attribute_list.push_back({"__dict__", get_attribute_dict, set_attribute_dict, nullptr, nullptr});
   tables.attribute_list.push_back({});
@@ -290,31 +293,41 @@ PyObject* execute_op(const ParsedCall& call) {
     objects = many.data();
   }
   for (size_t i = 0; i < operands.size(); ++i) objects[i] = operands[i].object;
-  if (call.op != Op::k_rand && call.op != Op::k_randn) {
-    return apply_op(call.op, objects, operands.size(), call.attributes);
-  }
   Attributes attributes = call.attributes;
-  attributes.seed = random_stream.seed;
-  attributes.draw = random_stream.draw++;
-  return apply_op(call.op, objects, operands.size(), attributes);
+  if (call.op == Op::k_rand || call.op == Op::k_randn) {
+    attributes.seed = random_stream.seed;
+    attributes.draw = random_stream.draw++;
+  }
+  PyObject* result = apply_op(call.op, objects, operands.size(), attributes);
+  if (result != nullptr && call.requires_grad) set_gradients(result, kRequiresGrad);
+  return result;
 }
 
 PyObject* execute_in_place(const ParsedCall& call) {
   TensorObject* target = as_tensor(call.target);
   if (call.op == Op::kCount) {
-    if (!store_into(target, call.shape, call.offset, call.operands[0].object)) return nullptr;
+    if (!check_gradients_in_place(target, call.offset != 0 || target->layout->rank != call.shape.rank) ||
+        !store_into(target, call.shape, call.offset, call.operands[0].object))
+      return nullptr;
+  } else if (!check_gradients_in_place(target, false)) {
+    return nullptr;
   } else if (!check_writable(target, call.shape)) {
     return nullptr;
   } else {
     PyObject* operands[2] = {call.operands[0].object, call.operands[1].object};
     if (!apply_plain_into(call.op, operands, static_cast<size_t>(call.operand_count), target)) return nullptr;
   }
+  take_gradients(target, call.operands, static_cast<size_t>(call.operand_count));
   return Py_NewRef(call.target);
 }
 
 PyObject* execute_view(const ParsedCall& call) {
   PyObject* base = call.operands[0].object;
-  if (!call.copies) return make_view(as_tensor(base), call.shape, call.offset);
+  if (!call.copies) {
+    PyObject* view = make_view(as_tensor(base), call.shape, call.offset);
+    if (view != nullptr && call.detaches) set_gradients(view, 0);
+    return view;
+  }
   Ref copy(apply_op(Op::k_copy, &base, 1, Attributes()));
   return copy ? make_view(as_tensor(copy.get()), call.shape, /*offset=*/0) : nullptr;
 }

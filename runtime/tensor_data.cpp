@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/exchange.h"
+#include "runtime/grad_mode.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -209,13 +210,13 @@ PyObject* tensor_from_nested(Borrowed object, bool has_dtype, DType dtype) {
 
 }  // namespace
 
-// data, dtype=None, device=None, requires_grad=False
-PyObject* tensor_from_data(const Arguments& arguments) {
+// data, dtype=None, device=None
+static PyObject* tensor_without_gradient(const Arguments& arguments) {
   Borrowed data = arguments.values[0];
   DType dtype = DType::k_float32;
   bool has_dtype = arguments.values[1] != nullptr;
   if (has_dtype && !read_dtype(arguments.values[1], &dtype)) return nullptr;
-  if (!check_device(arguments.values[2]) || !check_no_gradient(arguments.values[3])) return nullptr;
+  if (!check_device(arguments.values[2])) return nullptr;
   OperandValue number;
   bool is_number = operand_of(data, &number);
   if (!is_number && PyErr_Occurred()) return nullptr;
@@ -236,6 +237,15 @@ PyObject* tensor_from_data(const Arguments& arguments) {
   return apply_op(Op::k_convert, &operand, 1, attributes);
 }
 
+// data, dtype=None, device=None, requires_grad=False
+PyObject* tensor_from_data(const Arguments& arguments) {
+  Ref made(tensor_without_gradient(arguments));
+  bool wanted;
+  if (!made || !wants_gradient(arguments.values[3], as_tensor(made.get())->layout->dtype, &wanted)) return nullptr;
+  set_gradients(made.get(), wanted ? kRequiresGrad : 0);
+  return made.release();
+}
+
 // ---- Pickle ---------------------------------------------------------------------------------------------------------
 
 // (_rebuild_tensor, (dtype, sizes, bytes), attributes). Tensors that share memory do not share it afterwards.
@@ -252,8 +262,9 @@ PyObject* reduce_tensor(const Arguments& arguments) {
   Ref data(PyBytes_FromStringAndSize(packed->data, bytes));
   if (!rebuild || !sizes || !data) return nullptr;
   Borrowed attributes = as_tensor(self)->dict != nullptr ? as_tensor(self)->dict : Py_None;
-  return Py_BuildValue("O(OOO)O", rebuild.get(), dtype_object(packed->layout->dtype), sizes.get(), data.get(),
-                       attributes);
+  int gradients = as_tensor(self)->layout->gradients & (kRequiresGrad | kParameter);
+  return Py_BuildValue("O(OOOi)O", rebuild.get(), dtype_object(packed->layout->dtype), sizes.get(), data.get(),
+                       gradients, attributes);
 }
 
 PyObject* rebuild_tensor(const Arguments& arguments) {
@@ -271,9 +282,12 @@ PyObject* rebuild_tensor(const Arguments& arguments) {
     PyErr_SetString(PyExc_ValueError, "pickled tensor: its bytes do not fit its sizes");
     return nullptr;
   }
+  int64_t gradients = 0;
+  if (arguments.values[3] != nullptr && !read_int(arguments.values[3], "gradients", &gradients)) return nullptr;
   Layout* layout = intern_contiguous(dtype, {shape.sizes, static_cast<size_t>(rank)});
   PyObject* result = new_tensor(layout);
   release(layout);
+  if (result != nullptr) set_gradients(result, static_cast<uint8_t>(gradients & (kRequiresGrad | kParameter)));
   if (result != nullptr)
     memcpy(as_tensor(result)->data, PyBytes_AS_STRING(arguments.values[2]), static_cast<size_t>(bytes));
   return result;

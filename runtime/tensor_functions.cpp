@@ -74,7 +74,7 @@ OperandValue number_value(int64_t value) {
 
 // *size, dtype=None, device=None, requires_grad=False
 bool parse_sized(ParsedCall* call) {
-  return read_shape(call, 0) && read_kind(call, 1, 2, DType::k_float32) && check_no_gradient(call->arguments.values[3]);
+  return read_shape(call, 0) && read_kind(call, 1, 2, DType::k_float32) && read_gradient(call, 3);
 }
 bool parse_zeros(ParsedCall* call) { return parse_sized(call) && set_fill(call, number_value(0)); }
 bool parse_ones(ParsedCall* call) { return parse_sized(call) && set_fill(call, number_value(1)); }
@@ -258,7 +258,7 @@ const FunctionRow kFunctions[] = {
     {"from_dlpack", "source", kOther, nullptr, from_dlpack, "A tensor over memory offered through DLPack."},
     {"is_tensor", "object", kOther, nullptr, check_tensor, "Whether it is a Tensor."},
     {"_live", "", kOther, nullptr, count_live, "Buffers and layouts alive."},
-    {"_rebuild_tensor", "dtype, sizes, data", kOther, nullptr, rebuild_tensor, "For pickle."},
+    {"_rebuild_tensor", "dtype, sizes, data, gradients=0", kOther, nullptr, rebuild_tensor, "For pickle."},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // tensor[key] and tensor[key] = value, for keys of integers, slices, None and Ellipsis: views, and stores into views.
 #include <string>
 
+#include "runtime/grad_mode.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -167,7 +168,14 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   int64_t offset;
   if (!find_element(*as_tensor(self)->layout, key, &offset) && !apply_key(as_tensor(self), key, &shape, &offset))
     return -1;
-  return store_into(as_tensor(self), shape, offset, value) ? 0 : -1;
+  TensorObject* tensor = as_tensor(self);
+  if (tensor->layout->gradients != 0 && !check_gradients_in_place(tensor, /*part=*/true)) return -1;
+  if (!store_into(tensor, shape, offset, value)) return -1;
+  if (is_tensor(value)) {
+    CallOperand stored{value, -1};
+    take_gradients(tensor, &stored, 1);
+  }
+  return 0;
 }
 
 // The sequence protocol: iteration, and PySequence_GetItem of C code.

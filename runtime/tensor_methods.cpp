@@ -3,6 +3,7 @@
 #include <string>
 
 #include "runtime/exchange.h"
+#include "runtime/grad_mode.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -168,6 +169,52 @@ bool parse_unsqueeze(ParsedCall* call) {
   return true;
 }
 
+// self, dimension, size, step: windows along a dimension, as a new last one.
+bool parse_unfold(ParsedCall* call) {
+  TensorObject* self;
+  int dim;
+  int64_t size, step;
+  const Arguments& arguments = call->arguments;
+  if (!read_tensor(*call, 0, &self) || !read_dim(arguments.values[1], self->layout->rank, &dim) ||
+      !read_int(arguments.values[2], "unfold(): size", &size) ||
+      !read_int(arguments.values[3], "unfold(): step", &step))
+    return false;
+  const Layout& layout = *self->layout;
+  const int64_t length = layout.rank == 0 ? 1 : layout.sizes[dim];
+  if (size < 0 || size > length) {
+    PyErr_Format(PyExc_RuntimeError, "maximum size for tensor at dimension %d is %lld but size is %lld", dim,
+                 static_cast<long long>(length), static_cast<long long>(size));
+    return false;
+  }
+  if (step <= 0) {
+    PyErr_Format(PyExc_RuntimeError, "step is %lld but must be > 0", static_cast<long long>(step));
+    return false;
+  }
+  Shape shape = shape_of(layout);
+  if (layout.rank == 0) {
+    if (!insert_dimension(&shape, 0)) return false;
+    shape.sizes[0] = size;
+  } else {
+    if (!insert_dimension(&shape, layout.rank)) return false;
+    shape.sizes[layout.rank] = size;
+    shape.strides[layout.rank] = layout.strides[dim];
+    shape.sizes[dim] = (length - size) / step + 1;
+    if (shape.sizes[dim] > 1) shape.strides[dim] = layout.strides[dim] * step;
+  }
+  set_view(call, shape, 0);
+  return true;
+}
+
+// self, dim, index
+bool parse_gather(ParsedCall* call) {
+  TensorObject *self, *index;
+  call->op = Op::k_gather;
+  if (!read_tensor(*call, 0, &self) || !read_tensor(*call, 2, &index) ||
+      !read_dim(call->arguments.values[1], self->layout->rank, &call->attributes.dim))
+    return false;
+  return set_operand(call, 0) && set_operand(call, 2);
+}
+
 bool parse_squeeze(ParsedCall* call) {
   TensorObject* self;
   int only = -1;
@@ -188,6 +235,7 @@ bool parse_squeeze(ParsedCall* call) {
 bool parse_detach(ParsedCall* call) {
   TensorObject* self;
   if (!read_tensor(*call, 0, &self)) return false;
+  call->detaches = true;
   set_view(call, shape_of(*self->layout), 0);
   return true;
 }
@@ -300,7 +348,6 @@ PyObject* dtype_value(const Arguments& arguments) { return Py_NewRef(dtype_objec
 PyObject* device_value(const Arguments&) { return Py_NewRef(cpu_device()); }
 PyObject* rank_value(const Arguments& arguments) { return PyLong_FromLong(layout_of(arguments).rank); }
 PyObject* count_value(const Arguments& arguments) { return PyLong_FromLongLong(layout_of(arguments).count); }
-PyObject* false_value(const Arguments&) { Py_RETURN_FALSE; }
 PyObject* contiguous_value(const Arguments& arguments) { return PyBool_FromLong(layout_of(arguments).contiguous); }
 PyObject* item_bytes_value(const Arguments& arguments) {
   return PyLong_FromSize_t(info(layout_of(arguments).dtype).bytes);
@@ -358,7 +405,15 @@ PyObject* format_value(const Arguments& arguments) {
 
 PyObject* deep_copy(const Arguments& arguments) {
   PyObject* self = arguments.values[0];
+  uint8_t gradients = as_tensor(self)->layout->gradients;
+  if ((gradients & kComputed) != 0) {
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.");
+    return nullptr;
+  }
   Ref copy(apply_op(Op::k_copy, &self, 1, Attributes()));
+  if (copy) set_gradients(copy.get(), gradients);
   if (!copy || as_tensor(self)->dict == nullptr) return copy.release();
   Ref module(PyImport_ImportModule("copy"));
   if (!module) return nullptr;
@@ -371,6 +426,7 @@ PyObject* deep_copy(const Arguments& arguments) {
 PyObject* shallow_copy(const Arguments& arguments) {
   const TensorObject* self = as_tensor(arguments.values[0]);
   Ref copy(make_view(self, shape_of(*self->layout), 0));
+  if (copy) set_gradients(copy.get(), self->layout->gradients);
   if (!copy || self->dict == nullptr) return copy.release();
   Ref attributes(PyDict_Copy(self->dict));
   if (!attributes || PyObject_SetAttrString(copy.get(), "__dict__", attributes.get()) < 0) return nullptr;
@@ -392,7 +448,11 @@ const FunctionRow kMethods[] = {
      "A view that repeats dimensions of size 1; -1 keeps a size."},
     {"unsqueeze", "self, dim", kView, parse_unsqueeze, nullptr, "A view with a new dimension of size 1."},
     {"squeeze", "self, dim=None", kView, parse_squeeze, nullptr, "A view without dimensions of size 1."},
-    {"detach", "self", kView, parse_detach, nullptr, "Another tensor over the same memory."},
+    {"unfold", "self, dimension, size, step", kView, parse_unfold, nullptr,
+     "A view of all windows of this size along a dimension, step apart, as a new last dimension."},
+    {"gather", "self, dim, index", kOp, parse_gather, nullptr,
+     "Elements along a dimension by their numbers. IndexError beyond it."},
+    {"detach", "self", kView, parse_detach, nullptr, "Another tensor over the same memory, without gradients."},
     {"clone", "self", kOp, parse_clone, nullptr, "A copy in memory of its own."},
     {"contiguous", "self", kOp, parse_contiguous, nullptr, "Itself when it is contiguous, else a contiguous copy."},
     {"cpu", "self", kOp, parse_cpu, nullptr, "Itself: every tensor is on the CPU."},
@@ -435,9 +495,9 @@ const FunctionRow kAttributes[] = {
     {"dtype", "self", kMetadata, nullptr, dtype_value, "The type of the elements."},
     {"device", "self", kMetadata, nullptr, device_value, "Where the memory is."},
     {"ndim", "self", kMetadata, nullptr, rank_value, "The number of dimensions."},
-    {"requires_grad", "self", kMetadata, nullptr, false_value, "False: there is no differentiation yet."},
     {"itemsize", "self", kMetadata, nullptr, item_bytes_value, "Bytes of one element."},
     {"nbytes", "self", kMetadata, nullptr, bytes_value, "Bytes of all elements."},
+    {"data", "self", kView, parse_detach, nullptr, "Another tensor over the same memory, without gradients."},
     {"T", "self", kView, parse_reversed, nullptr, "A view with the dimensions in reverse order."},
 };
 
@@ -451,6 +511,7 @@ const FunctionRow kFunctionForms[] = {
     {"t", "input", kView, parse_matrix_transpose, nullptr, "The transpose of a matrix, as a view."},
     {"unsqueeze", "input, dim", kView, parse_unsqueeze, nullptr, "A view with a new dimension of size 1."},
     {"squeeze", "input, dim=None", kView, parse_squeeze, nullptr, "A view without dimensions of size 1."},
+    {"gather", "input, dim, index", kOp, parse_gather, nullptr, "Elements along a dimension by their numbers."},
     {"clone", "input", kOp, parse_clone, nullptr, "A copy in memory of its own."},
     {"max", "input, other=None", kOp, parse_max, nullptr, "The greatest element, or the greater ones of two tensors."},
     {"min", "input, other=None", kOp, parse_min, nullptr, "The smallest element, or the smaller ones of two tensors."},

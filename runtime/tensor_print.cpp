@@ -154,6 +154,8 @@ PyObject* tensor_repr(PyObject* self) {
                (layout.count > 0 && (layout.dtype == DType::k_int64 || layout.dtype == DType::k_bool));
   if (!shown) suffixes.push_back(std::string("dtype=kintsugi.") + info(layout.dtype).name);
 
+  if ((layout.gradients & kRequiresGrad) != 0) suffixes.push_back("requires_grad=True");
+
   std::string text = "tensor(" + body;
   size_t newline = text.rfind('\n');
   size_t line = newline == std::string::npos ? text.size() + 2 : text.size() - newline + 1;
@@ -167,6 +169,7 @@ PyObject* tensor_repr(PyObject* self) {
     }
   }
   text += ")";
+  if ((layout.gradients & kParameter) != 0) text.insert(0, "Parameter containing:\n");
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 

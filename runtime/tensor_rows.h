@@ -39,7 +39,8 @@ bool read_bool(const ParsedCall& call, int parameter, bool default_value, bool* 
 bool read_dtype(Borrowed object, DType* out);
 bool read_optional_dtype(const ParsedCall& call, int parameter, bool* has, DType* out);
 bool check_device(Borrowed object);       // null is fine
-bool check_no_gradient(Borrowed object);  // requires_grad: absent or False
+bool wants_gradient(Borrowed object, DType dtype, bool* out);  // requires_grad
+bool read_gradient(ParsedCall* call, int parameter);           // of a creation, whose dtype is known
 // The rest parameter: f(2, 3), f((2, 3)) or f(shape=(2, 3)).
 bool read_sizes(const ParsedCall& call, int parameter, int* count, int64_t (&out)[kMaxRank]);
 bool read_int_list(Borrowed sequence, const char* what, int* count, int64_t (&out)[kMaxRank]);

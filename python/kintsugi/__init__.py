@@ -7,13 +7,14 @@ from kintsugi import _runtime
 __all__ = [name for name in vars(_runtime) if not name.startswith('_')]
 globals().update({name: getattr(_runtime, name) for name in __all__})
 if hasattr(_runtime, '_driver'):
-    from kintsugi import _dynamo, _higher_order_ops, compiler, library
+    from kintsugi import _dynamo, _higher_order_ops, compiler, library, nn
     from kintsugi._compile import compile
+    from kintsugi._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
     from kintsugi._higher_order_ops import cond
     from kintsugi.library import ops
     if os.environ.get('TORCH_LOGS'):
         from kintsugi import _logging  # noqa: F401
-    __all__ += ['compile', 'compiler', 'cond', 'library', 'ops']
+    __all__ += ['compile', 'compiler', 'cond', 'enable_grad', 'inference_mode', 'library', 'nn', 'no_grad', 'ops', 'set_grad_enabled']
 
 
 _LOADED_ON_USE = ('_logging', 'export')  # what few programs want

@@ -1,6 +1,7 @@
 """kt.compile: which Python function is behind a callable, and the wrapper around it."""
 import functools
 import os
+import sys
 import types
 import warnings
 
@@ -88,10 +89,25 @@ def _wrap(model, settings):
         if call is not None:
             model.__call__ = _wrap(call, settings)
         return model
+    if 'kintsugi.nn.module' in sys.modules and isinstance(model, sys.modules['kintsugi.nn.module'].Module):
+        from .nn.optimized import OptimizedModule
+        while isinstance(model, OptimizedModule):
+            model = model._orig_mod
+        return OptimizedModule(model, _wrap(copy_of(type(model).__call__), settings))
     call = type(model).__dict__.get("__call__")
     if isinstance(call, types.FunctionType):
         return types.MethodType(_wrap(call, settings), model)
     return _driver.make_compiled(_thin(model), *settings)
+
+
+def copy_of(function):
+    """The same function with entries of its own: what one module compiles is no variant of another's."""
+    copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__,
+                              function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    for name in ("__module__", "__qualname__", "__doc__"):
+        setattr(copy, name, getattr(function, name))
+    return copy
 
 
 def _thin(model):

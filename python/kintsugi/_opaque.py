@@ -27,9 +27,9 @@ class Uncaptured(Exception):
 OF_COND = 2
 
 
-def placeholder(sizes, dtype):
-    """Stands for a tensor: ones of these sizes, the dtype by name."""
-    return _runtime.ones(sizes, dtype=getattr(_runtime, dtype))
+def placeholder(sizes, dtype, gradients):
+    """Stands for a tensor: ones of these sizes, the dtype by name, and the bits of Gradients."""
+    return _runtime._set_gradients(_runtime.ones(sizes, dtype=getattr(_runtime, dtype)), gradients)
 
 
 class Caller:

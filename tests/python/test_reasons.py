@@ -103,6 +103,7 @@ PROGRAMS = {
     "raises": lambda x: {}["k"],
     "iteration": unpacks,
     "tensor_call": lambda x: kt.sin(x, x),
+    "requires_grad": lambda x: kt.ones(2, requires_grad=True),
     "unbound": unbound,
     "import_name": imports,
 }

@@ -491,6 +491,25 @@ TEST(Guard, IntCompareAndStateWord) {
   EXPECT_TRUE(run.misses(0));
 }
 
+// While no thread has another mode than the default one, a word says so; else the slow reference is asked.
+TEST(Guard, GradMode) {
+  static int32_t threads = 0;
+  const ObjectFacts before = object_facts();
+  ObjectFacts facts = before;
+  facts.threads_without_grad = &threads;
+  set_object_facts(facts);
+  GuardRun on("guard grad_mode imm=0\n", {}), off("guard grad_mode imm=1\n", {});
+  EXPECT_TRUE(on.holds());
+  EXPECT_EQ(on.slow_calls, 0);
+  threads = 1;
+  on.holds();
+  EXPECT_EQ(on.slow_calls, 1);
+  threads = 0;
+  off.holds();
+  EXPECT_EQ(off.slow_calls, 1);
+  set_object_facts(before);
+}
+
 // More values than registers, and a slow guard in the middle: everything is still right after it.
 TEST(Guard, ManyValuesAcrossASlowGuard) {
   std::vector<fake::Int> numbers;

@@ -195,6 +195,12 @@ TEST(Rules, creation_and_movement) {
   EXPECT_EQ(infer_error(Op::k_stack, {tensor(kF4, {2}), tensor(kF4, {3})}, dim).text,
             "stack: shapes [2] and [3] differ");
   EXPECT_EQ(infer_error(Op::k_cat, {}, dim).text, "cat needs at least one tensor");
+  EXPECT_EQ(sizes_of(infer_fine(Op::k_gather, {tensor(kF4, {2, 3}), tensor(kI8, {5, 2})}, dim).shape),
+            (std::vector<int64_t>{5, 2}));
+  EXPECT_EQ(infer_error(Op::k_gather, {tensor(kF4, {2, 3}), tensor(kI8, {2, 4})}, dim).text,
+            "gather: the index of shape [2, 4] is larger than the source of shape [2, 3] outside dimension 0");
+  EXPECT_EQ(infer_error(Op::k_gather, {tensor(kF4, {2}), tensor(kF4, {2})}, dim).text,
+            "gather: the index has dtype float32, not int64");
 }
 
 TEST(Rules, element_wise_errors) {

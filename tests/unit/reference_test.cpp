@@ -141,7 +141,7 @@ TEST(Layouts, make_no_difference) {
   for (int i = 0; i < static_cast<int>(Op::kCount); i++) {
     const Op op = static_cast<Op>(i);
     const OpInfo& row = info(op);
-    if (row.arity < 1 || row.op_class == OpClass::kMatmul) continue;
+    if (row.arity < 1 || row.op_class == OpClass::kMatmul || op == Op::k_gather) continue;
     for (int d = 0; d < kDTypeCount; d++) {
       const DType dtype = static_cast<DType>(d);
       const bool no_bool = row.dtype_rule == DTypeRule::kPromoteNumber || row.dtype_rule == DTypeRule::kMean;
@@ -389,6 +389,25 @@ TEST(Creation, and_movement) {
   EXPECT_EQ(run(Op::k_cat, {a.operand(), none.operand(), b.operand()}, last).values(),
             (std::vector<double>{1, 3, 4, 2, 5, 6}));
   EXPECT_EQ(run(Op::k_stack, {b.operand(), b.operand()}, last).values(), (std::vector<double>{3, 3, 4, 4, 5, 5, 6, 6}));
+}
+
+TEST(Movement, gather) {
+  Array source(DType::k_float32, std::vector<int64_t>{2, 2}), index(DType::k_int64, std::vector<int64_t>{1, 2});
+  source.fill({3, 4, 5, 6});
+  index.fill({1, 0});
+  Attributes rows;
+  EXPECT_EQ(run(Op::k_gather, {source.operand(), index.operand()}, rows).values(), (std::vector<double>{5, 4}));
+  Array columns(DType::k_int32, std::vector<int64_t>{2, 1});
+  columns.fill({1, 0});
+  rows.dim = 1;
+  EXPECT_EQ(run(Op::k_gather, {source.operand(), columns.operand()}, rows).values(), (std::vector<double>{4, 5}));
+  index.fill({0, 2});
+  Array out(DType::k_float32, std::vector<int64_t>{1, 2});
+  OpError error;
+  rows.dim = 0;
+  const std::vector<OperandValue> operands = {source.operand(), index.operand()};
+  EXPECT_FALSE(run_reference(Op::k_gather, operands, rows, out.view(), &error));
+  EXPECT_EQ(error.text, "index 2 is out of bounds for dimension 0 with size 2");
 }
 
 TEST(Errors, out_that_does_not_fit) {

@@ -1,0 +1,13 @@
+// Which loops unroll whatever their length.
+#pragma once
+#include "jit/value.h"
+
+namespace kintsugi {
+
+inline constexpr int kMostObjects = 2048;  // turns of such a loop
+
+// A loop over objects of a program's classes, as modules in a row: each turn is other code, so that an entry at its
+// header would serve one of them alone.
+bool walks_over_objects(const Value* iterator);
+
+}  // namespace kintsugi
