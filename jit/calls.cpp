@@ -114,7 +114,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   }
   if (!has_room_for(function->code)) return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
-  if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call, text + ": arguments do not bind");
+  if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call_binding, text);
   const Bytecode& bytecode = bytecode_of(function->code);
   frames_.emplace_back();
   TraceFrame& callee = frames_.back();

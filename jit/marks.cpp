@@ -2,6 +2,7 @@
 // switches that the trace itself carries out. runtime/marks.cpp knows the marks.
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
+#include "runtime/options.h"
 
 namespace kintsugi {
 
@@ -176,6 +177,7 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
       return flow;
     }
     case MarkKind::kWithoutEffect: frame().stack.push_back(none()); return Flow::kGo;
+    case MarkKind::kSwapOption: return swap_option(callable->object, arguments, names);
     case MarkKind::kCond: return call_cond(arguments, names);
     case MarkKind::kNone: break;
   }
@@ -254,15 +256,38 @@ Flow Tracer::set_grad(std::vector<Value*>& arguments) {
   return Flow::kGo;
 }
 
+// Settings that may change for a region: the real one as an effect, the trace's own notion of it now. It answers what
+// it was.
+Flow Tracer::swap_option(PyObject* function, std::vector<Value*>& arguments, PyObject* names) {
+  for (Value*& argument : arguments) argument = force(argument);
+  bool constants = arguments.size() == 2 && names == nullptr && arguments[0]->is_constant() &&
+                   PyUnicode_CheckExact(arguments[0]->object) && arguments[1]->is_constant() &&
+                   PyBool_Check(arguments[1]->object);
+  const char* name = constants ? PyUnicode_AsUTF8(arguments[0]->object) : nullptr;
+  bool before = false;
+  if (name == nullptr || !get_option(name, &before))
+    return stop(BreakReason::k_builtin, "a setting that is no constant");
+  auto [found, fresh] = region_options_.emplace(name, before);
+  before = found->second;
+  found->second = arguments[1]->object == Py_True;
+  Flow flow = call_for_effect(function, arguments, nullptr, -1);
+  if (flow != Flow::kGo) return flow;
+  if (std::string(name) == "capture_scalar_outputs") capture_scalars_ = found->second || input_.policy.fullgraph;
+  frame().stack.back() = constant(before ? Py_True : Py_False);
+  return Flow::kGo;
+}
+
 // ---- Opaque calls --------------------------------------------------------------------------------------------------
 
-// What the function is shown while it is compiled: a tensor of ones for a tensor. Null: `refused`, or an exception.
-Ref Tracer::placeholder(Value* value, bool structured, std::string* refused) {
+// What the function is shown while it is compiled: a tensor of ones for a tensor. Null: `shown->refused`, or an
+// exception.
+Ref Tracer::placeholder(Value* value, Shown* shown) {
   value = force(value);
-  if (structured && value->is_number()) value = specialise(value);
+  if (shown->structured && value->is_number()) value = specialise(value);
   std::vector<Value*>* items;
   switch (value->kind) {
     case ValueKind::kTensor: {
+      shown->leaves.push_back(value);
       Shape shape = shape_of(*value->layout);
       Ref sizes(PyTuple_New(shape.rank));
       for (int d = 0; sizes && d < shape.rank; ++d)
@@ -272,25 +297,25 @@ Ref Tracer::placeholder(Value* value, bool structured, std::string* refused) {
                                                        info(value->layout->dtype).name, int{value->layout->gradients})
                                  : nullptr);
     }
-    case ValueKind::kInt: return Ref(PyLong_FromLongLong(value->int_hint));
-    case ValueKind::kBool: return Ref(PyBool_FromLong(value->int_hint));
-    case ValueKind::kFloat: return Ref(PyFloat_FromDouble(value->float_hint));
+    case ValueKind::kInt: shown->leaves.push_back(value); return Ref(PyLong_FromLongLong(value->int_hint));
+    case ValueKind::kBool: shown->leaves.push_back(value); return Ref(PyBool_FromLong(value->int_hint));
+    case ValueKind::kFloat: shown->leaves.push_back(value); return Ref(PyFloat_FromDouble(value->float_hint));
     case ValueKind::kTuple:
     case ValueKind::kList: {
       if (value->type != nullptr || !list_items(value, &items)) break;
       Ref list(PyList_New(0));
       for (size_t i = 0; list && i < items->size(); ++i) {
-        Ref item = placeholder(item_at(value, i), structured, refused);
+        Ref item = placeholder(item_at(value, i), shown);
         if (!item || PyList_Append(list.get(), item.get()) < 0) return Ref();
       }
       return value->kind == ValueKind::kList || !list ? std::move(list) : Ref(PyList_AsTuple(list.get()));
     }
     case ValueKind::kDict: {
-      if (!dict_complete(value)) break;
+      if (value->type != nullptr || !dict_complete(value)) break;
       Ref dict(PyDict_New());
       for (auto& [key, item] : value->entries) {
         if (item == nullptr) continue;
-        Ref part = placeholder(item, structured, refused);
+        Ref part = placeholder(item, shown);
         if (!part || PyDict_SetItem(dict.get(), key, part.get()) < 0) return Ref();
       }
       return dict;
@@ -299,65 +324,76 @@ Ref Tracer::placeholder(Value* value, bool structured, std::string* refused) {
       PyTypeObject* type = Py_TYPE(value->object);
       bool plain = value->object == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
                    type == &PyUnicode_Type || std::string(type->tp_name).rfind("kintsugi.", 0) == 0;
-      if (plain) return Ref::share(value->object);
-      break;
+      if (!plain) break;
+      shown->leaves.push_back(value);
+      return Ref::share(value->object);
     }
     default: break;
   }
   PyTypeObject* type = type_of(value);
-  *refused = type != nullptr ? type->tp_name : "an object that is not modelled";
+  if (shown->trees && type != nullptr)
+    if (Ref node = registered_node(type); node) return tree_placeholder(value, node.get(), shown);
+  shown->refused = type != nullptr ? type->tp_name : "an object that is not modelled";
   return Ref();
 }
 
-// The values of a result, built like the example. `leaf`: the tensors and floats in it, in order.
-Value* Tracer::result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, int structured) {
+// The values of a result, built like the example. `leaf`: the tensors and floats in it, in order; `nodes`, from *node
+// on: the instances of registered classes.
+Value* Tracer::result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, PyObject* nodes,
+                           Py_ssize_t* node, int structured) {
   if (is_tensor(example) || (structured != 1 && PyFloat_CheckExact(example)) ||
       (structured == kOfCond && PyLong_CheckExact(example)))
     return *(*leaf)++;
-  if (PyTuple_CheckExact(example) || PyList_CheckExact(example)) {
+  auto sequence = [&](PyObject* parts) {
     std::vector<Value*> items;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(example); ++i)
-      items.push_back(result_like(PySequence_Fast_GET_ITEM(example, i), leaf, structured));
-    return PyTuple_CheckExact(example) ? tuple_of(std::move(items)) : list_of(std::move(items));
-  }
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(parts); ++i)
+      items.push_back(result_like(PySequence_Fast_GET_ITEM(parts, i), leaf, nodes, node, structured));
+    return items;
+  };
+  if (PyTuple_CheckExact(example) || PyList_CheckExact(example))
+    return PyTuple_CheckExact(example) ? tuple_of(sequence(example)) : list_of(sequence(example));
   if (PyDict_CheckExact(example)) {
     Value* dict = make(ValueKind::kDict);
     PyObject *key, *item;
     for (Py_ssize_t at = 0; PyDict_Next(example, &at, &key, &item);)
-      dict_put(dict, key, result_like(item, leaf, structured));
+      dict_put(dict, key, result_like(item, leaf, nodes, node, structured));
     return dict;
   }
-  return constant(example);
+  if (example == Py_None || PyBool_Check(example) || PyLong_CheckExact(example) || PyFloat_CheckExact(example) ||
+      PyUnicode_CheckExact(example))
+    return constant(example);
+  return built_like(example, leaf, nodes, node, structured);
 }
 
 // The function runs once on placeholders: what it answers tells the layouts. At run time it is called as it is, capture
 // off, and its answer has to be of the same structure (python/kintsugi/_opaque.py).
 Flow Tracer::call_opaque(PyObject* function, bool structured, std::vector<Value*>& arguments, PyObject* names) {
-  BreakReason refusal = structured ? BreakReason::k_nonstrict_input : BreakReason::k_graph_arguments;
-  Ref shown(PyList_New(0));
-  bool dynamic = false;
+  Shown shown;
+  shown.structured = shown.trees = structured;
+  shown.reason = structured ? BreakReason::k_nonstrict_input : BreakReason::k_graph_arguments;
+  shown.objects = Ref(PyList_New(0));
   for (Value*& argument : arguments) {
     argument = force(argument);
     if (structured && argument->is_number()) argument = specialise(argument);
-    std::string refused;
-    Ref stand = placeholder(argument, structured, &refused);
-    if (!stand) return stop(refused.empty() ? BreakReason::k_internal : refusal, refused);
-    dynamic = dynamic || (argument->kind == ValueKind::kTensor && argument->dynamic);
-    if (PyList_Append(shown.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
+    Ref stand = placeholder(argument, &shown);
+    if (!stand) return stop(shown.refused.empty() ? BreakReason::k_internal : shown.reason, shown.refused);
+    if (PyList_Append(shown.objects.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
   }
-  return call_shown(function, "trace_call", structured, arguments, names, shown.get(), dynamic);
+  return call_shown(function, "trace_call", structured, arguments, names, shown);
 }
 
 Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, std::vector<Value*>& arguments,
-                        PyObject* names, PyObject* shown, bool dynamic) {
+                        PyObject* names, const Shown& shown) {
   Ref module(PyImport_ImportModule("kintsugi._opaque"));
   if (!module) return stop(BreakReason::k_internal, "kintsugi._opaque");
+  bool dynamic = false;
+  for (Value* leaf : shown.leaves) dynamic = dynamic || (leaf->kind == ValueKind::kTensor && leaf->dynamic);
   Ref traced;
   {
     CompilingScope compiling;
     GradModeScope mode(grad_mode_);
-    traced = Ref(PyObject_CallMethod(module.get(), helper, "OOOii", function, shown, names == nullptr ? Py_None : names,
-                                     structured, dynamic));
+    traced = Ref(PyObject_CallMethod(module.get(), helper, "OOOiii", function, shown.objects.get(),
+                                     names == nullptr ? Py_None : names, structured, dynamic, shown.found_trees));
   }
   if (!traced) {
     PyObject *type, *value, *traceback;
@@ -380,6 +416,11 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
   PyObject* caller = PyTuple_GET_ITEM(traced.get(), 0);
   PyObject* example = PyTuple_GET_ITEM(traced.get(), 1);
   PyObject* leaves = PyTuple_GET_ITEM(traced.get(), 2);
+  PyObject* nodes = PyTuple_GET_ITEM(traced.get(), 4);
+  if (PyTuple_GET_ITEM(traced.get(), 5) == Py_True) {
+    if (!input_.policy.capture_shapes) return stop(BreakReason::k_dynamic_shape, qualified_name(function));
+    dynamic = true;
+  }
   keep(traced.get());
   keep(function);
   std::vector<ValueId> objects;
@@ -423,15 +464,19 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
   ++tensor_calls_;
   guard_grad_mode();
   Value* whole = parts.size() == 1 && is_tensor(example) ? parts[0] : make(ValueKind::kTuple);
-  form_ = {CallForm::kOpaque, 0, function};
-  note_call(first, arguments, names, whole);
+  form_ = {CallForm::kOpaque, 0, shown.found_trees ? PyTuple_GET_ITEM(traced.get(), 6) : function};
+  if (shown.found_trees)
+    note_call(first, shown.leaves, nullptr, whole);
+  else
+    note_call(first, arguments, names, whole);
   PyObject* paths = PyTuple_GET_ITEM(traced.get(), 3);
   for (size_t i = 0; i < parts.size() && whole != parts[0]; ++i) {
     form_ = {CallForm::kLeaf, 0, PyTuple_GET_ITEM(paths, i)};
     note_call(trace_.records.size(), {whole}, nullptr, parts[i]);
   }
   auto leaf = parts.cbegin();
-  frame().stack.push_back(result_like(example, &leaf, structured));
+  Py_ssize_t node = 0;
+  frame().stack.push_back(result_like(example, &leaf, nodes, &node, structured));
   return Flow::kGo;
 }
 
@@ -473,8 +518,8 @@ Ref Tracer::example_function(Value* function) {
   Ref closure(PyTuple_New(static_cast<Py_ssize_t>(cells->size())));
   for (size_t i = 0; closure && i < cells->size(); ++i) {
     Value* content = cell_content(item_at(force(function->closure), i), interned.call);
-    std::string refused;
-    Ref shown = content == nullptr ? Ref() : placeholder(content, /*structured=*/false, &refused);
+    Shown plain;
+    Ref shown = content == nullptr ? Ref() : placeholder(content, &plain);
     if (!shown && content != nullptr) shown = example_function(force(content));
     if (!shown && content != nullptr && force(content)->object != nullptr) shown = Ref::share(force(content)->object);
     if (!shown) return Ref();
@@ -526,20 +571,20 @@ Flow Tracer::call_cond(std::vector<Value*>& arguments, PyObject* names) {
   }
   if (given[0]->layout->dtype != DType::k_bool || given[0]->dynamic || given[0]->layout->count != 1)
     return fail(Failure::kUncaptured, "kt.cond: improper predicate: a tensor of one bool is wanted");
-  Ref shown(PyList_New(0));
-  bool dynamic = false;
+  Shown shown;
+  shown.trees = true;
+  shown.objects = Ref(PyList_New(0));
   std::vector<Value*> all = {given[0], given[1], given[2]};
   all.insert(all.end(), passed.begin(), passed.end());
   for (size_t i = 0; i < all.size(); ++i) {
-    std::string refused;
-    Ref stand = i == 1 || i == 2 ? example_function(all[i]) : placeholder(all[i], /*structured=*/false, &refused);
+    Ref stand = i == 1 || i == 2 ? example_function(all[i]) : placeholder(all[i], &shown);
     if (!stand)
       return fail(Failure::kUncaptured,
-                  i < 3 ? "HOP: non-callable variable" : "kt.cond: improper operands contents: " + refused);
-    dynamic = dynamic || (all[i]->kind == ValueKind::kTensor && all[i]->dynamic);
-    if (PyList_Append(shown.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
+                  i < 3 ? "HOP: non-callable variable" : "kt.cond: improper operands contents: " + shown.refused);
+    if (i == 1 || i == 2) shown.leaves.push_back(all[i]);
+    if (PyList_Append(shown.objects.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
   }
-  return call_shown(called_cond(), "trace_cond", kOfCond, all, nullptr, shown.get(), dynamic);
+  return call_shown(called_cond(), "trace_cond", kOfCond, all, nullptr, shown);
 }
 
 }  // namespace kintsugi

@@ -362,8 +362,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
 
 // The one element of a tensor, as a word. as: 0 int, 1 float, 2 bool, -1 by dtype. False: it breaks.
 bool Tracer::item_of(Value* tensor, int as, Value** out) {
-  if (!input_.policy.capture_scalars || tensor->kind != ValueKind::kTensor || tensor->dynamic ||
-      tensor->layout->count != 1)
+  if (!capture_scalars_ || tensor->kind != ValueKind::kTensor || tensor->dynamic || tensor->layout->count != 1)
     return false;
   if (as < 0) {
     DTypeKind kind = info(tensor->layout->dtype).kind;
@@ -477,22 +476,25 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
 }
 
 // The table refuses these arguments: the error is set, or, for an operator that is not a tensor's, none. Where layouts
-// and constants alone decide, a handler in the trace gets it.
+// and constants alone decide, a handler in the trace gets it; where breaks are errors it is one of its own, but for
+// arguments that do not bind.
 Flow Tracer::refused_call(std::string context, bool has_words, const std::vector<Value*>& arguments) {
+  if (!PyErr_Occurred() || has_words || any_dynamic(arguments))
+    return stop(BreakReason::k_tensor_call, std::move(context));
   PyObject* type = PyErr_Occurred();
   bool modelled = type == PyExc_RuntimeError || type == PyExc_IndexError || type == PyExc_ValueError;
-  if (!modelled || has_words || any_dynamic(arguments)) return stop(BreakReason::k_tensor_call, std::move(context));
-  if (is_handled(reinterpret_cast<PyTypeObject*>(type), frames_.size())) return raise_pending(std::move(context));
-  if (type != PyExc_RuntimeError || !(input_.policy.fullgraph || strict_))
-    return stop(BreakReason::k_tensor_call, std::move(context));
+  if (modelled && is_handled(reinterpret_cast<PyTypeObject*>(type), frames_.size()))
+    return raise_pending(std::move(context));
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   Ref kept_kind(kind), kept(value), kept_traceback(traceback), text(value == nullptr ? nullptr : PyObject_Str(value));
   const char* words = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
-  return fail(Failure::kRuntime, "RuntimeError when making fake tensor call: " + context + ": " +
-                                     (words == nullptr ? "" : words) +
-                                     "\n  Hint: Check whether the program fails without compile too.");
+  context +=
+      std::string(": ") + reinterpret_cast<PyTypeObject*>(kind)->tp_name + ": " + (words == nullptr ? "" : words);
+  if (!modelled || !(input_.policy.fullgraph || strict_)) return stop(BreakReason::k_tensor_call, std::move(context));
+  return fail(Failure::kRuntime, std::string(row(BreakReason::k_opaque_fails).type) + ": " + context +
+                                     "\n  Hint: " + row(BreakReason::k_raises).hints);
 }
 
 static PyObject* tensor_slot(PyObject* name) {  // a slot wrapper of Tensor, "__getitem__"

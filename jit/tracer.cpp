@@ -22,6 +22,7 @@ double microseconds_since(Clock::time_point start) {
 std::string place_of(const TraceFrame& frame) {
   PyCodeObject* code = frame.bytecode->code;
   int line = line_of(*frame.bytecode, frame.bytecode->at(frame.at));
+  if (line < 0) line = code->co_firstlineno;
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   const char* name = PyUnicode_AsUTF8(code->co_name);
   if (file == nullptr || name == nullptr) PyErr_Clear();
@@ -31,7 +32,11 @@ std::string place_of(const TraceFrame& frame) {
 }  // namespace
 
 Tracer::Tracer(const TraceInput& input, TraceResult* result)
-    : input_(input), result_(result), strict_(input.policy.strict), grad_mode_(kintsugi::grad_mode()) {
+    : input_(input),
+      result_(result),
+      strict_(input.policy.strict),
+      grad_mode_(kintsugi::grad_mode()),
+      capture_scalars_(input.policy.capture_scalars) {
   null_ = make(ValueKind::kNull);
 }
 

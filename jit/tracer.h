@@ -25,6 +25,7 @@ struct TracePolicy {
   bool break_everywhere = false;
   bool fuse = true;
   bool capture_scalars = false;  // item() stays in the graph
+  bool capture_shapes = false;   // and operators whose result's sizes depend on data
   bool pure = false;             // a branch of cond: changes outside are errors
   bool exporting = false;        // one graph that stands alone is wanted: see export_graph.cpp
   bool describe = false;         // somebody reads Plan::graph
@@ -114,6 +115,7 @@ enum class MarkKind : uint8_t {
   kPrinted,         // runs at its place, whatever it is given; answers None
   kCond,            // cond of _higher_order_ops
   kWithoutEffect,   // does nothing in a trace: mark_static
+  kSwapOption,      // changes a setting for a region
 };
 struct Mark {
   MarkKind kind = MarkKind::kNone;

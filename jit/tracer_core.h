@@ -90,6 +90,17 @@ struct GraphCall {
   int at = 0;
 };
 
+// What an opaque call is shown while it is compiled.
+struct Shown {
+  bool structured = false, trees = false;  // numbers are constants; instances of registered classes are flattened
+  bool found_trees = false;                // there are some
+  Ref objects;                             // a list
+  std::vector<Value*> leaves;              // tensors, numbers, text, in order
+  BreakReason reason{};                    // of what was refused
+  std::string refused;
+};
+Ref registered_node(PyTypeObject* type);  // trees.cpp: NodeDef of kt.utils._pytree; null: none
+
 // What an instruction's handler answers.
 enum class Flow : uint8_t {
   kGo,     // done; go on
@@ -337,15 +348,23 @@ class Tracer {
   Flow set_strict(std::vector<Value*>& arguments);
   Flow set_grad(std::vector<Value*>& arguments);
   void guard_grad_mode();  // the one at the entry; what the trace sets is known
+  Flow swap_option(PyObject* function, std::vector<Value*>& arguments, PyObject* names);
   Flow call_opaque(PyObject* function, bool structured, std::vector<Value*>& arguments, PyObject* names);
   Flow constant_result(PyObject* function, std::vector<Value*>& arguments, PyObject* names);
-  Ref placeholder(Value* value, bool structured, std::string* refused);
-  Value* result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, int structured);
+  Ref placeholder(Value* value, Shown* shown);
+  Value* result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, PyObject* nodes, Py_ssize_t* node,
+                     int structured);
   Flow call_shown(PyObject* function, const char* helper, int structured, std::vector<Value*>& arguments,
-                  PyObject* names, PyObject* shown, bool dynamic);
+                  PyObject* names, const Shown& shown);
   Flow call_for_effect(PyObject* function, const std::vector<Value*>& arguments, PyObject* names, int checked_from);
   Flow call_cond(std::vector<Value*>& arguments, PyObject* names);
   Ref example_function(Value* function);
+  // trees.cpp: instances of classes that kt.utils._pytree knows
+  Ref tree_placeholder(Value* value, PyObject* node, Shown* shown);
+  Ref known_context(Value* value);
+  bool is_given_constant(Value* value);
+  Value* built_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, PyObject* nodes, Py_ssize_t* node,
+                    int structured);
   Flow leave_skipped();  // skip_frame, step_unsupported
 
   // ---- exceptions.cpp
@@ -527,6 +546,8 @@ class Tracer {
   bool strict_;                   // error_on_graph_break at the present instruction
   int grad_mode_;                 // at the present instruction
   bool grad_mode_guarded_ = false;
+  bool capture_scalars_;                        // item() stays in the graph, at the present instruction
+  std::map<std::string, bool> region_options_;  // settings that were changed in the trace
   int leaf_strict_ = -1;              // what it was where a callee broke, for whose sake the present call is a break
   std::set<const Value*> nonstrict_;  // partial objects that stand for what nonstrict_trace makes
   int instructions_ = 0;

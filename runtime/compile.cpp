@@ -116,9 +116,12 @@ void learn_from_examples(Entry& entry, const Activation& activation) {
 
 void log_recompile(const Entry& entry, const std::vector<std::string>& reasons) {
   if (!is_logged(LogKind::k_recompiles)) return;
-  std::string text = "Recompiling " + place_text(entry.record->code, entry.offset) + ", segment " +
-                     std::to_string(entry.segments.size() + 1);
-  for (const std::string& reason : reasons) text += "\nnot met: " + reason;
+  UserLine where = parse_line(place_text(entry.record->code, entry.offset));
+  std::string text = "Recompiling function " + where.function + " in " + where.file + ":" + std::to_string(where.line) +
+                     "\n  triggered by the following guard failure(s):";
+  int number = 0;
+  for (const std::string& reason : reasons)
+    text += "\n    - " + std::to_string(entry.offset) + "/" + std::to_string(number++) + ": " + reason;
   write_record(LogKind::k_recompiles, text);
 }
 
@@ -149,7 +152,7 @@ bool learn(Entry& entry, const Activation& activation) {
     std::vector<uint64_t> values;
     MissReport miss = look_for_miss(*segment, activation, &values);
     if (miss.guard < 0) continue;
-    reasons.push_back(to_text(miss));
+    reasons.push_back(miss_text(miss, *segment->code, values));
     const Plan& plan = segment->code->plan;
     const Guard& guard = plan.guards[static_cast<size_t>(miss.guard)];
     if (guard.source >= 0 && entry.policy.dynamic != 0 && could_be_general(guard, last, *segment->code, values))
@@ -450,7 +453,7 @@ bool internal_failure(const std::string& what) {
   ++counters.fallbacks;
   count_reason("fallback", what);
   if (options.strict) {
-    PyErr_Format(PyExc_RuntimeError, "kintsugi: %s", what.c_str());
+    raise_error("InternalTorchDynamoError", "kintsugi: " + what);
     return true;
   }
   warn_once(what + "; this runs plain. Please report it with the program");

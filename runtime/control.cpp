@@ -14,6 +14,7 @@ TracePolicy trace_policy(const Policy& policy) {
   result.fullgraph = policy.fullgraph;
   result.strict = error_on_graph_break;
   result.capture_scalars = policy.fullgraph || options.capture_scalar_outputs;
+  result.capture_shapes = policy.fullgraph || options.capture_dynamic_output_shape_ops;
   result.pure = policy.isolation == kPure;
   if (policy.isolation == kExport) {
     result.exporting = true;

@@ -4,6 +4,7 @@
 
 #include "runtime/control.h"
 #include "runtime/hook.h"
+#include "runtime/options.h"
 #include "runtime/tensor.h"
 
 namespace kintsugi {
@@ -89,6 +90,17 @@ PyObject* set_error_on_graph_break(PyObject*, PyObject* value) {
   int wanted = PyObject_IsTrue(value);
   if (wanted < 0) return nullptr;
   return PyBool_FromLong(std::exchange(error_on_graph_break, wanted != 0));
+}
+
+// swap_option(name, value): sets a setting that is True or False, answers what it was.
+PyObject* swap_option(PyObject*, PyObject* args) {
+  const char* name;
+  int value;
+  bool before = false;
+  std::string error;
+  if (!PyArg_ParseTuple(args, "sp", &name, &value)) return nullptr;
+  if (get_option(name, &before) && set_option(name, value, &error)) return PyBool_FromLong(before);
+  return PyErr_Format(PyExc_ValueError, "no switch is called '%s'", name);
 }
 
 template <class Function>
@@ -235,6 +247,7 @@ PyMethodDef methods[] = {
     {"is_in_region", is_in_region, METH_NOARGS, "whether frames of this thread are captured"},
     {"set_error_on_graph_break", set_error_on_graph_break, METH_O,
      "set_error_on_graph_break(value): sets the flag, answers what it was"},
+    {"swap_option", swap_option, METH_VARARGS, "swap_option(name, value): sets a switch, answers what it was"},
     {"mark", mark, METH_VARARGS, "mark(object, name, other=None): see kt._dynamo.decorators"},
     {"marks", marks_of, METH_O, "marks(object): the names of its marks"},
     {nullptr, nullptr, 0, nullptr}};
@@ -281,6 +294,10 @@ Mark mark_of(Borrowed callable) {
     }
     if (meaning == is_exporting) {
       mark.kind = MarkKind::kIsExporting;
+      return mark;
+    }
+    if (meaning == swap_option) {
+      mark.kind = MarkKind::kSwapOption;
       return mark;
     }
     if (meaning == set_error_on_graph_break) {

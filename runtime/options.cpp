@@ -73,6 +73,15 @@ void update_indirect() {
   options.indirect = options.miss_every_guard || options.no_frameless || options.disable || options.stanced;
 }
 
+bool get_option(const std::string& name, bool* value) {
+#define KN_OPTION(type, option, ...)        \
+  if constexpr (std::is_same_v<type, bool>) \
+    if (name == #option) return *value = options.option, true;
+  KN_OPTIONS(KN_OPTION)
+#undef KN_OPTION
+  return false;
+}
+
 bool set_option(const std::string& name, int64_t value, std::string* error) {
   if (name == "recompile_limit" && (value < 1 || value > 1000)) {
     *error = "recompile_limit must lie between 1 and 1000, not " + std::to_string(value);

@@ -18,9 +18,6 @@ PyObject* make_tensor(Layout* layout /*stolen*/, Buffer* buffer /*stolen*/, char
 PyObject* new_tensor(Layout* layout);                                                     // contents undefined
 PyObject* make_view(const TensorObject* base, const Shape& shape, int64_t offset);        // offset in elements
 
-// Sets the Python exception an OpError asks for. Returns null, so that callers can return it.
-PyObject* raise(const OpError& error);
-
 // ---- Running ops ----------------------------------------------------------------------------------------------------
 
 // The one eager way: shape rule, memory, kernel. Null with an exception.

@@ -38,6 +38,36 @@ note = lambda *a, **k: None  # noqa: E731
 plain = Plain()
 
 
+class Tagged:
+    def __init__(self, tag):
+        self.tag = tag
+
+
+class Held:
+    def __eq__(self, other):
+        return isinstance(other, Held)
+
+    def __hash__(self):
+        return 1
+
+
+def register_once():
+    from kintsugi.utils import _pytree
+    if Tagged not in _pytree.SUPPORTED_NODES:
+        _pytree.register_pytree_node(Tagged, lambda t: ([], t.tag), lambda parts, tag: Tagged(tag))
+        _pytree.register_constant(Held)
+
+
+@kt.library.custom_op("reasons::some", mutates_args=())
+def some(x: kt.Tensor) -> kt.Tensor:
+    return x[:1] + 1
+
+
+@some.register_fake
+def _(x):
+    return kt.empty(kt.library.get_ctx().new_dynamic_size())
+
+
 def outside():
     yield 1
 
@@ -90,6 +120,8 @@ PROGRAMS = {
     "opaque_fails": lambda x: fails(x),
     "nonstrict_local": local,
     "nonstrict_input": lambda x: wants(plain),
+    "nonstrict_context": lambda x: wants(Tagged(plain)),
+    "constant_made_inside": lambda x: wants(Held()),
     "nonstrict_output": lambda x: gives(x),
     "opaque": lambda x: dynamo.testing.opaque(x),
     "data_branch": lambda x: 1 if x.sum() > 0 else 2,
@@ -98,6 +130,7 @@ PROGRAMS = {
     "builtin": lambda x: open("no such file"),
     "instruction": class_statement,
     "call": lambda x: lock(),
+    "call_binding": lambda x: unbound(x, x),
     "method": lambda x: x.tolist(),
     "attribute": lambda x: x.no_such_attribute,
     "raises": lambda x: {}["k"],
@@ -111,7 +144,7 @@ PROGRAMS = {
 ELSEWHERE = {
     "step_unsupported": "test_control.py, without fullgraph", "step_empty": "test_control.py", "generator": "refused before tracing",
     "not_inlined": "recursion goes on in frames of its own", "everywhere": "the stress switch", "trace_limit": "goes on in a new segment",
-    "recompile_limit": "a fallback", "internal": "nothing should", "container": "below",
+    "recompile_limit": "a fallback", "internal": "nothing should", "container": "below", "dynamic_shape": "below, without fullgraph",
 }
 
 
@@ -123,6 +156,7 @@ def test_every_row_has_a_program():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_row(name):
     dynamo.reset()
+    register_once()
     kind, explanation = ROWS[name]
     reorderable = dynamo.config.reorderable_logging_functions
     reorderable.add(note)
@@ -137,3 +171,9 @@ def test_row(name):
 def test_generators_are_no_roots():
     with pytest.raises(dynamo.exc.Unsupported, match="Attempt to trace generator"):
         kt.compile(outside, fullgraph=True)()
+
+
+def test_sizes_that_depend_on_data():
+    with dynamo.error_on_graph_break(True), pytest.raises(dynamo.exc.Unsupported, match="Dynamic shape operator"):
+        kt.compile(lambda x: some(x) + 1)(kt.ones(2))
+    assert kt.compile(lambda x: some(x) + 1)(kt.ones(2)).tolist() == [3.0]
