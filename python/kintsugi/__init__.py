@@ -3,18 +3,23 @@ import os
 
 from kintsugi import _runtime
 
+__version__ = "0.1.0"
 # All public names of the extension: the functions and types of tensors, and the dtypes.
 __all__ = [name for name in vars(_runtime) if not name.startswith('_')]
 globals().update({name: getattr(_runtime, name) for name in __all__})
 if hasattr(_runtime, '_driver'):
-    from kintsugi import _dynamo, _higher_order_ops, compiler, library, nn
+    from kintsugi import _dynamo, _higher_order_ops, compiler, cuda, fx, library, nn, utils
     from kintsugi._compile import compile
     from kintsugi._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
     from kintsugi._higher_order_ops import cond
+    from kintsugi.functions import (allclose, empty, empty_like, equal, get_default_dtype, is_floating_point, linspace, numel,
+                                    rand_like, randn_like, square)
     from kintsugi.library import ops
     if os.environ.get('TORCH_LOGS'):
         from kintsugi import _logging  # noqa: F401
-    __all__ += ['compile', 'compiler', 'cond', 'enable_grad', 'inference_mode', 'library', 'nn', 'no_grad', 'ops', 'set_grad_enabled']
+    __all__ += ['allclose', 'compile', 'compiler', 'cond', 'cuda', 'empty', 'empty_like', 'enable_grad', 'equal', 'fx',
+                'get_default_dtype', 'inference_mode', 'is_floating_point', 'library', 'linspace', 'nn', 'no_grad', 'numel', 'ops',
+                'rand_like', 'randn_like', 'set_grad_enabled', 'square', 'utils']
 
 
 _LOADED_ON_USE = ('_logging', 'export')  # what few programs want

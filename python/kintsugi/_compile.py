@@ -95,7 +95,7 @@ def _wrap(model, settings):
             model = model._orig_mod
         return OptimizedModule(model, _wrap(copy_of(type(model).__call__), settings))
     call = type(model).__dict__.get("__call__")
-    if isinstance(call, types.FunctionType):
+    if isinstance(call, types.FunctionType) and not _driver.marks(model):
         return types.MethodType(_wrap(call, settings), model)
     return _driver.make_compiled(_thin(model), *settings)
 

@@ -2,6 +2,7 @@
 import builtins
 
 from . import _runtime
+from ._opaque import parts_of
 from ._runtime import _driver
 
 
@@ -16,7 +17,7 @@ def cond(pred, true_fn, false_fn, operands=()):
 
     In compiled code a tensor's choice is made at run time: `pred` has dtype bool there, both branches are compiled completely, have
     no effects, and answer tensors of the same layouts in the same containers; otherwise UncapturedHigherOrderOpError.
-    operands: a tuple or list of tensors, numbers and containers of them. RuntimeError where an argument is something else.
+    operands: a tuple or list of tensors, numbers and containers of them (kt.utils._pytree). RuntimeError where an argument is something else.
 
     >>> kt.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
     """
@@ -36,7 +37,10 @@ def _is_operand(value):
         return all(map(_is_operand, value))
     if isinstance(value, dict):
         return all(map(_is_operand, value.values()))
-    return value is None or isinstance(value, (_runtime.Tensor, bool, int, float))
+    if value is None or isinstance(value, (_runtime.Tensor, bool, int, float)):
+        return True
+    parts = parts_of(value)
+    return parts is not None and all(map(_is_operand, parts[0]))
 
 
 _driver.mark(print, "printed")

@@ -78,5 +78,16 @@ def _emit(kind, text):
         logger.debug("%s", text)
 
 
+def _read_environment(text):
+    """TORCH_LOGS=graph_breaks,+dynamo,...: records are written to stderr directly. Components have none of their own."""
+    kinds = set()
+    for name in filter(None, (each.strip().lstrip("+-") for each in text.split(","))):
+        if name in _artifacts:
+            kinds.add(_SAID_BY.get(name, name))
+        elif name not in _COMPONENTS:
+            warnings.warn(f"TORCH_LOGS: no record is called {name!r}; there are {', '.join((*_artifacts, *_COMPONENTS))}")
+    _driver.set_logs(",".join(sorted(kinds.difference(_NO_RECORDS))))
+
+
 if os.environ.get("TORCH_LOGS") and not os.environ.get("KINTSUGI_LOGS"):
-    _driver.set_logs(",".join(name for name in os.environ["TORCH_LOGS"].replace("+", "").split(",") if name in _KINDS))
+    _read_environment(os.environ["TORCH_LOGS"])

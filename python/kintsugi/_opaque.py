@@ -15,6 +15,29 @@ class Forbidden(Exception):
     """A forbidden callable was met."""
 
 
+class FakeContext:
+    """While a rule for placeholder tensors is called: whether it asked for a size that depends on data."""
+    current = None
+
+    def __init__(self):
+        self.asked = False
+
+    def new_dynamic_size(self, *, min=0, max=None):
+        """A size that is known only when the operator has run: an example of it, between the bounds."""
+        self.asked = True
+        example = 3 if min is None or min < 3 else min
+        return example if max is None or max > example else max
+
+    new_unbacked_symint = new_dynamic_size
+
+    def __enter__(self):
+        self._before, FakeContext.current = FakeContext.current, self
+        return self
+
+    def __exit__(self, *error):
+        FakeContext.current = self._before
+
+
 class Unrepresentable(Exception):
     """An answer that has no form in a graph."""
 
@@ -71,6 +94,13 @@ class Caller:
                 self._refuse(answer, example)
             for key in example:
                 self._compare(answer[key], example[key], leaves)
+        elif (parts := parts_of(example)) is not None:
+            children, context = parts
+            own, its_context = parts_of(answer)
+            if len(own) != len(children) or its_context != context:
+                self._refuse(answer, example)
+            for each, like in zip(own, children):
+                self._compare(each, like, leaves)
         elif answer is not example and answer != example:
             self._refuse(answer, example)
 
@@ -87,6 +117,45 @@ def describe(value):
     return repr(value)
 
 
+_ATOMS = (int, float, bool, str, type(None))
+
+
+def parts_of(value):
+    """(children, context) of what kt.utils._pytree flattens beside tuples, lists and dicts; None for anything else."""
+    if type(value) in _ATOMS or type(value) is Tensor:
+        return None
+    from .utils import _pytree
+    node = _pytree._node_of(value)
+    if node is None:
+        return None
+    children, context = node.flatten_fn(value)
+    return list(children), context
+
+
+class Part:
+    """In a path: a child of an instance of a registered class, by number."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, answer):
+        return parts_of(answer)[0][self.at]
+
+
+class Flattened:
+    """The function, called with the leaves of its arguments."""
+
+    def __init__(self, function, objects, names):
+        from .utils import _pytree
+        self.function, self.names = function, names
+        self.spec = _pytree.tree_structure(list(objects))
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, *leaves):
+        from .utils import _pytree
+        return call(self.function, _pytree.tree_unflatten(leaves, self.spec), self.names)
+
+
 def call(function, objects, names):
     """Calls it; the last objects go by `names`."""
     if not names:
@@ -100,23 +169,31 @@ def _fits(number):
 
 
 def _repeats(answer):
-    """Whether a tensor, list or dict is in two places: each place becomes an object of its own."""
-    if type(answer) not in (tuple, list, dict):
+    """Whether a tensor, list, dict or the like is in two places: each place becomes an object of its own."""
+    if type(answer) in _ATOMS or type(answer) is Tensor:
         return False
-    seen, waiting = set(), [answer]
+    seen, waiting, kept = set(), [answer], []
     while waiting:
         each = waiting.pop()
-        if type(each) in (Tensor, list, dict):
+        if type(each) in _ATOMS:
+            continue
+        if type(each) in (tuple, list, dict):
+            waiting.extend(each.values() if type(each) is dict else each)
+        elif (parts := parts_of(each)) is not None:
+            waiting.extend(parts[0])
+            kept.append(parts)  # so that no two children have one address
+            if not parts[0]:
+                continue  # a constant may be anywhere
+        if type(each) is not tuple:
             if id(each) in seen:
                 return True
             seen.add(id(each))
-        if type(each) in (tuple, list, dict):
-            waiting.extend(each.values() if type(each) is dict else each)
     return False
 
 
-def leaves_of(example, structured, leaves, path=()):
-    """Appends (path, leaf) of each tensor or number that varies; Unrepresentable for what has no form in a graph."""
+def leaves_of(example, structured, leaves, nodes, path=()):
+    """Appends (path, leaf) of each tensor or number that varies, and (children, context, how to build it) of each instance of a
+    registered class in order; Unrepresentable for what has no form in a graph."""
     if type(example) is int and structured == OF_COND and not _fits(example):
         raise Unrepresentable("int of more than 64 bits")
     if (type(example) is Tensor or type(example) is float and structured != 1 or
@@ -124,31 +201,41 @@ def leaves_of(example, structured, leaves, path=()):
         leaves.append((path, example))
     elif type(example) in (tuple, list):
         for at, each in enumerate(example):
-            leaves_of(each, structured, leaves, (*path, at))
+            leaves_of(each, structured, leaves, nodes, (*path, at))
     elif type(example) is dict and structured and all(type(key) is str for key in example):
         for key, each in example.items():
-            leaves_of(each, structured, leaves, (*path, key))
+            leaves_of(each, structured, leaves, nodes, (*path, key))
     elif example is None or structured and type(example) in (int, float, bool, str):
         pass
+    elif structured and (parts := parts_of(example)) is not None:
+        from .utils import _pytree
+        node = _pytree._node_of(example)
+        nodes.append((*parts, None if node.is_constant else node.unflatten_fn))
+        for at, each in enumerate(parts[0]):
+            leaves_of(each, structured, leaves, nodes, (*path, Part(at)))
     else:
         raise Unrepresentable(type(example).__name__)
 
 
-def trace_call(function, objects, names, structured, dynamic):
-    """(caller, example of the answer, its tensors and floats, the paths to them)."""
+def trace_call(function, objects, names, structured, dynamic, trees):
+    """(caller, example of the answer, its tensors and floats, the paths to them, nodes as leaves_of tells, whether sizes of the
+    answer depend on data, what is in the graph where `trees`: objects of registered classes, are among the arguments)."""
     fake = getattr(function, "_fake_rule", None)
     if fake is not None:
         fake = fake()
-    example = call(fake or function, objects, names)
-    leaves = []
+    with FakeContext() as context:
+        example = call(fake or function, objects, names)
+    leaves, nodes = [], []
     if _repeats(example):
         raise Unrepresentable("one object in two places")
-    leaves_of(example, structured, leaves)
-    return _told(Caller(function, names, example, structured, bool(dynamic)), example, leaves)
+    leaves_of(example, structured, leaves, nodes)
+    caller = Caller(function, names, example, structured, bool(dynamic) or context.asked)
+    return _told(caller, leaves, nodes, context.asked, Flattened(function, objects, names) if trees else None)
 
 
-def _told(caller, example, leaves):
-    return caller, example, tuple(leaf for _, leaf in leaves), tuple(path for path, _ in leaves)
+def _told(caller, leaves, nodes, asked, flattened):
+    caller.nodes = nodes  # kept with it
+    return caller, caller.example, tuple(leaf for _, leaf in leaves), tuple(path for path, _ in leaves), nodes, asked, flattened
 
 
 # ---- cond ------------------------------------------------------------------------------------------------------------------------
@@ -168,7 +255,7 @@ def cond(pred, true_fn, false_fn, *operands):
     return branch_of(true_fn if pred else false_fn)(*operands)
 
 
-def trace_cond(function, shown, names, structured, dynamic):
+def trace_cond(function, shown, names, structured, dynamic, trees):
     """As trace_call, for (pred, true_fn, false_fn, *operands)."""
     from ._dynamo.exc import TorchRuntimeError
     _, true_fn, false_fn, *operands = shown
@@ -184,12 +271,13 @@ def trace_cond(function, shown, names, structured, dynamic):
             raise Uncaptured(f"kt.cond has to be captured completely, but its {name} is not:\n"
                              f"{type(error).__name__}: {error}") from error
     _alike(*answers, operands)
-    leaves = []
+    leaves, nodes = [], []
     try:
-        leaves_of(answers[0], structured, leaves)
+        leaves_of(answers[0], structured, leaves, nodes)
     except Unrepresentable as error:
         raise Uncaptured(f"kt.cond: unsupported branch return type: {error}") from error
-    return _told(Caller(function, names, answers[0], structured, bool(dynamic)), answers[0], leaves)
+    return _told(Caller(function, names, answers[0], structured, bool(dynamic)), leaves, nodes, False,
+                 Flattened(function, shown, names) if trees else None)
 
 
 def _alike(yes, no, operands):
@@ -209,5 +297,11 @@ def _alike(yes, no, operands):
     elif type(yes) is dict:
         for key in yes:
             _alike(yes[key], no[key], operands)
+    elif (parts := parts_of(yes)) is not None:
+        others = parts_of(no)
+        if len(parts[0]) != len(others[0]) or parts[1] != others[1]:
+            raise Uncaptured(f"kt.cond: differing branch outputs: {describe(yes)} and {describe(no)}")
+        for one, other in zip(parts[0], others[0]):
+            _alike(one, other, operands)
     elif yes is not None and type(yes) is not int:
         raise Uncaptured(f"kt.cond: unsupported branch return type (constant non-int): {yes!r}")

@@ -1,12 +1,11 @@
 """Graphs as backends see them: the tensor calls of one compiled part, readable, callable, and written out as Python."""
 import itertools
 import keyword
-import linecache
-import logging
 import operator
 
 import kintsugi as _kt
 
+from ._opaque import Part
 from ._runtime import _driver
 
 _numbers = itertools.count(1)
@@ -37,7 +36,7 @@ class Slice:
 def leaf(answer, path):
     """A part of what an opaque call answered."""
     for key in path:
-        answer = answer[key]
+        answer = key(answer) if type(key) is Part else answer[key]
     return answer
 
 
@@ -62,10 +61,11 @@ class Node:
             return f"%{self.name} : placeholder[target={self.target}]"
         if self.op == "output":
             return f"return {self.args[0]}"
-        return f"%{self.name} : {self.op}[target={_name_of(self.target)}](args = {self.args}, kwargs = {self.kwargs})"
+        return f"%{self.name} : {self.op}[target={name_of(self.target)}](args = {self.args}, kwargs = {self.kwargs})"
 
 
-def _name_of(target):
+def name_of(target):
+    """How a node names what it calls."""
     if isinstance(target, str):
         return target
     module = getattr(target, "__module__", None) or ""
@@ -94,7 +94,7 @@ class Graph:
     def print_tabular(self):
         """Prints a line for each node: opcode, name, target, args, kwargs."""
         rows = [("opcode", "name", "target", "args", "kwargs")]
-        rows += [(node.op, node.name, _name_of(node.target), str(node.args), str(node.kwargs)) for node in self.nodes]
+        rows += [(node.op, node.name, name_of(node.target), str(node.args), str(node.kwargs)) for node in self.nodes]
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         for number, row in enumerate(rows):
             print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
@@ -185,6 +185,7 @@ class GraphModule:
             writer = self._written()
             file = f"<kintsugi graph {next(_numbers)}>"
             names = {"__name__": "kintsugi.fx.graph", **writer.names}
+            import linecache
             linecache.cache[file] = len(writer.source), None, writer.source.splitlines(True), file
             exec(compile(writer.source, file, "exec"), names)
             self._forward = _driver.make_compiled(names["forward"], False, -1)
@@ -240,7 +241,7 @@ def build(inputs, calls, outputs):
         elif form == "leaf":
             path, target = target, leaf
             args = [*args, path]
-            if len(path) == 1:
+            if len(path) == 1 and type(path[0]) is not Part:
                 target, args = operator.getitem, [args[0], path[0]]
         elif form == "method":
             op = "call_method"
@@ -292,6 +293,7 @@ def compile_graph(backend, inputs, calls, outputs, dynamic, fullgraph):
             raise TypeError(f"a backend has to answer a callable, not {compiled!r}")
     except Exception as error:
         if config.suppress_errors and not fullgraph:
+            import logging
             logging.getLogger("kintsugi").warning("backend %r raised %s: %s; this part runs plain", backends.name_of(backend),
                                                   type(error).__name__, error)
             return False

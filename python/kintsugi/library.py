@@ -4,7 +4,7 @@ import re
 import types
 
 from . import _runtime
-from ._opaque import NoFakeRule
+from ._opaque import FakeContext, NoFakeRule
 from ._runtime import _driver
 
 Tensor = _runtime.Tensor
@@ -12,30 +12,40 @@ _SCALARS = (int, float, bool, str, type(_runtime.float32), Tensor)
 
 
 class _Namespace:
+    def __init__(self, name):
+        self._name = name
+
     def __getattr__(self, name):
-        raise AttributeError(f"no custom operator is called {name!r} here")
+        raise AttributeError(f"no operator is called {self._name}::{name}; kt.library.custom_op makes one")
+
+    def __repr__(self):
+        return f"<operators of {self._name}>"
 
 
 class _Ops:
-    """kt.ops.<namespace>.<operator>."""
+    """kt.ops.<namespace>.<operator>: what custom_op made, by its name."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        space = _Namespace()
+        space = _Namespace(name)
         setattr(self, name, space)
         return space
+
+    def __repr__(self):
+        return "<operators by namespace>"
 
 
 ops = _Ops()
 
 
 class CustomOp:
-    """What custom_op returns: callable as the function is. See register_fake, register_kernel, set_kernel_enabled."""
+    """What custom_op returns: callable as the function is. See register_fake, register_kernel, register_autograd,
+    set_kernel_enabled. `default` is the operator itself: there is one form of it."""
 
     def __init__(self, name, function):
         self._name, self._function = name, function
-        self._fake = None
+        self._fake = self._backward = self._setup_context = None
         self._kernels, self._off = {}, set()
         self.__name__, self.__doc__, self.__module__ = name.partition("::")[2], function.__doc__, function.__module__
         self.__qualname__ = self.__name__
@@ -67,6 +77,20 @@ class CustomOp:
             self._kernels[device] = fn
         return fn
 
+    def register_autograd(self, backward, /, *, setup_context=None):
+        """Keeps the rule of its derivative. Nothing asks for it yet: `backward` of a tensor is an error that says so."""
+        if not callable(backward) or not (setup_context is None or callable(setup_context)):
+            raise TypeError(f"{self._name}: register_autograd takes functions")
+        self._backward, self._setup_context = backward, setup_context
+
+    @property
+    def default(self):
+        return self
+
+    def overloads(self):
+        """Its forms: one."""
+        return ["default"]
+
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type, enabled=True):
         """Context manager: a registered kernel is used, or not."""
@@ -81,6 +105,46 @@ class CustomOp:
         if self._fake is None:
             raise NoFakeRule(f"{self._name} has no rule for placeholder tensors: give one with {self.__name__}.register_fake")
         return self._fake
+
+
+_made = {}  # by "namespace::operator"
+
+
+def _operator(op):
+    if isinstance(op, CustomOp):
+        return op
+    if op not in _made:
+        raise ValueError(f"no operator is called {op!r}; kt.library.custom_op makes one")
+    return _made[op]
+
+
+def register_fake(op, fn=None, /):
+    """As CustomOp.register_fake, for an operator or its name."""
+    if fn is None:
+        return lambda function: register_fake(op, function)
+    return _operator(op).register_fake(fn)
+
+
+def register_kernel(op, device_types, fn=None, /):
+    """As CustomOp.register_kernel, for an operator or its name."""
+    return _operator(op).register_kernel(device_types, fn)
+
+
+def register_autograd(op, backward, /, *, setup_context=None):
+    """As CustomOp.register_autograd, for an operator or its name."""
+    _operator(op).register_autograd(backward, setup_context=setup_context)
+
+
+def get_ctx():
+    """In a rule that register_fake was given: what `new_dynamic_size` is asked of, for a size of the result that depends on data.
+
+    >>> @positive.register_fake
+    ... def _(x): return kt.empty(kt.library.get_ctx().new_dynamic_size())
+    """
+    context = FakeContext.current
+    if context is None:
+        raise RuntimeError("get_ctx() is for rules of register_fake, while they are called")
+    return context
 
 
 def _share(a, b):
@@ -132,6 +196,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None)
             raise ValueError(f"custom_op {name}: mutates_args names {each!r}, which is no parameter; there are "
                              f"{', '.join(signature.parameters)}")
     made = CustomOp(name, fn)
+    _made[name] = made
     if device_types is not None and "cpu" not in ([device_types] if isinstance(device_types, str) else device_types):
         raise NotImplementedError(f"custom_op {name}: there is no device but cpu")
     space, _, short = name.partition("::")

@@ -574,3 +574,148 @@ def test_is_compiling_in_a_backend():
 
     kt.compile(lambda x: x + 1, backend=backend)(kt.ones(1))
     assert seen == [(True, False)] and not compiler.is_compiling()
+
+
+# ---- Settings of a region ------------------------------------------------------------------------------------------
+
+
+def captures_in_a_region(x):
+    with dynamo.patch_dynamo_config(capture_scalar_outputs=True, verbose=True):
+        n = x.sum().item()
+        y = x + n
+    return y * 2
+
+
+captures_throughout = dynamo.patch_dynamo_config("capture_scalar_outputs", True)(lambda x: x + x.sum().item())
+
+
+def breaks_after_a_region(x):
+    with dynamo.patch_dynamo_config({"capture_scalar_outputs": True}):
+        x = x + 1
+    return x + x.sum().item()
+
+
+@pytest.mark.parametrize("program", [captures_in_a_region, captures_throughout])
+def test_region_setting_holds_inside(program, cnt, stress):
+    with dynamo.error_on_graph_break(True):
+        fast = kt.compile(program, backend=cnt)
+        for value in (1.0, 2.0):
+            assert fast(kt.ones(2) * value).tolist() == program(kt.ones(2) * value).tolist()
+    if not stress:
+        assert cnt.frame_count == 1
+    assert dynamo.config.capture_scalar_outputs is False and dynamo.config.verbose is False
+
+
+def test_region_setting_ends_with_it():
+    with dynamo.error_on_graph_break(True):
+        refuses(kt.compile(breaks_after_a_region), kt.ones(1), says="capture_scalar_outputs")
+    assert kt.compile(breaks_after_a_region)(kt.ones(1)).tolist() == [4.0]
+
+
+def test_region_setting_is_seen_by_what_breaks():
+    seen = []
+
+    def f(x):
+        with dynamo.patch_dynamo_config(capture_scalar_outputs=True):
+            seen.append(off())
+            x = x + x.sum().item()
+        seen.append(off())
+        return x
+
+    off = compiler.disable(lambda: dynamo.config.capture_scalar_outputs)
+    assert kt.compile(f)(kt.ones(1)).tolist() == [2.0] and seen == [True, False]
+
+
+@pytest.mark.parametrize("wrong", [{"recompile_limit": 3}, {"capture_scalar_outputs": 1}, {"nonsense": True}])
+def test_region_setting_refused(wrong):
+    with pytest.raises(ValueError):
+        dynamo.patch_dynamo_config(**wrong)
+
+
+# ---- Errors of operations ------------------------------------------------------------------------------------------
+
+
+def wrong_sizes(x):
+    return kt.ones(2, 3) @ (x + 1)
+
+
+def caught(x):
+    try:
+        return kt.ones(2, 3) @ x
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+def caught_index(x):
+    try:
+        return x[7]
+    except IndexError as error:
+        return x + 1, str(error), type(error.__context__)
+
+
+def caught_elsewhere(x):
+    try:
+        return wrong_sizes(x)
+    except (KeyError, RuntimeError) as error:
+        return x * 2, str(error)
+
+
+INVALID = {
+    "product": (lambda x: kt.ones(2, 3) @ x, RuntimeError), "sum": (lambda x: x + kt.ones(3), RuntimeError),
+    "compare": (lambda x: x < kt.ones(3), RuntimeError), "view": (lambda x: x.view(3), RuntimeError),
+    "index": (lambda x: x[7], IndexError), "reduce": (lambda x: x.sum(dim=4), IndexError), "callee": (wrong_sizes, RuntimeError),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_operation(name):
+    function, kind = INVALID[name]
+    x = kt.ones(2)
+    with pytest.raises(kind) as plain:
+        function(x)
+    with pytest.raises(kind) as told:
+        kt.compile(function)(x)
+    assert type(told.value) is kind and str(told.value) == str(plain.value)
+    for full in (True, False):
+        dynamo.reset()
+        with dynamo.error_on_graph_break(True), pytest.raises(dynamo.exc.TorchRuntimeError) as told:
+            kt.compile(function, fullgraph=full)(x)
+        text = str(told.value)
+        assert str(plain.value) in text and "from user code:" in text and 'set_stance("force_eager")' in text
+
+
+@pytest.mark.parametrize("program", [caught, caught_index, caught_elsewhere])
+def test_invalid_operation_is_caught_in_the_trace(program):
+    x = kt.ones(2)
+    for _ in range(2):
+        shown = [part.tolist() if isinstance(part, kt.Tensor) else part for part in kt.compile(program, fullgraph=True)(x)]
+        assert shown == [part.tolist() if isinstance(part, kt.Tensor) else part for part in program(x)]
+
+
+def test_invalid_operation_of_changed_sizes():
+    fast = kt.compile(lambda x: x + kt.ones(3), dynamic=True)
+    assert fast(kt.ones(3)).tolist() == [2.0] * 3
+    with pytest.raises(RuntimeError):
+        fast(kt.ones(2))
+    assert fast(kt.ones(1)).tolist() == [2.0] * 3
+
+
+# ---- Operators by name ---------------------------------------------------------------------------------------------
+
+
+def test_ops_by_name():
+    @kt.library.custom_op("control::twice", mutates_args=())
+    def twice(x: kt.Tensor) -> kt.Tensor:
+        return x * 2
+
+    kt.library.register_fake("control::twice")(lambda x: kt.empty_like(x))
+    kt.library.register_autograd("control::twice", lambda ctx, grad: grad, setup_context=lambda *a: None)
+    assert kt.ops.control.twice is twice and twice.default is twice and twice.overloads() == ["default"]
+    assert kt.compile(lambda x: kt.ops.control.twice.default(x), fullgraph=True)(kt.ones(1)).tolist() == [2.0]
+    assert kt.compile(twice, fullgraph=True)(kt.ones(1)).tolist() == [2.0]
+    dynamo.disallow_in_graph(kt.ops.control.twice)
+    refuses(kt.compile(lambda x: twice(x) + 1, fullgraph=True), kt.ones(1))
+    for wrong, kind in ((lambda: kt.ops.control.thrice, AttributeError), (lambda: kt.library.register_fake("no::such", len), ValueError),
+                        (lambda: twice.register_autograd(3), TypeError), (kt.library.get_ctx, RuntimeError)):
+        with pytest.raises(kind):
+            wrong()

@@ -16,12 +16,7 @@ _values = {
     "ignore_logging_functions": set(),
     # Without an effect.
     "accumulated_recompile_limit": 256,
-    "nested_graph_breaks": True,
-    "capture_dynamic_output_shape_ops": False,
-    "allow_unspec_int_on_nn_module": False,
-    "rewrite_assert_with_torch_assert": True,
     "allow_empty_graphs": False,
-    "dont_skip_tracing": False,
     "side_effect_replay_policy": "info",
 }
 _CHOICES = {"side_effect_replay_policy": ("info", "silent", "warn", "error")}
@@ -109,21 +104,43 @@ class patch:
         return patched
 
 
+_swap = _driver.swap_option
 _FOR_REGIONS = ("verbose", "rewrite_assert_with_torch_assert", "capture_scalar_outputs", "allow_unspec_int_on_nn_module",
                 "dont_skip_tracing", "nested_graph_breaks")
 
 
-def patch_dynamo_config(settings=None, value=None, /, **more):
-    """As patch, for the settings that may change inside compiled code, all of them True or False; ValueError for others."""
-    if isinstance(settings, str):
-        settings = {settings: value}
-    wanted = {**(settings or {}), **more}
-    for name, value in wanted.items():
-        if name not in _FOR_REGIONS:
-            raise ValueError(f"patch_dynamo_config sets {', '.join(_FOR_REGIONS)}, not {name!r}")
-        if type(value) is not bool:
-            raise ValueError(f"{name} is True or False, not {value!r}")
-    return patch(wanted)
+class patch_dynamo_config:
+    """As patch, for the settings that may change inside compiled code, all of them True or False; ValueError for others.
+
+    >>> with kt._dynamo.patch_dynamo_config(capture_scalar_outputs=True): n = x.item()
+    """
+
+    def __init__(self, settings=None, value=None, /, **more):
+        if isinstance(settings, str):
+            settings = {settings: value}
+        self._wanted, self._before = {**(settings or {}), **more}, []
+        for name, wanted in self._wanted.items():
+            if name not in _FOR_REGIONS:
+                raise ValueError(f"patch_dynamo_config sets {', '.join(_FOR_REGIONS)}, not {name!r}")
+            if type(wanted) is not bool:
+                raise ValueError(f"{name} is True or False, not {wanted!r}")
+
+    def __enter__(self):
+        for name, wanted in self._wanted.items():
+            self._before.append((name, _swap(name, wanted)))
+
+    def __exit__(self, kind, error, traceback):
+        for _ in self._wanted:
+            _swap(*self._before.pop())
+
+    def __call__(self, function):
+        wanted = self._wanted
+
+        def patched(*args, **kwargs):
+            with patch_dynamo_config(wanted):
+                return function(*args, **kwargs)
+
+        return functools.wraps(function)(patched)
 
 
 _tell_sets()

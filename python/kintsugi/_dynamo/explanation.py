@@ -5,21 +5,12 @@ import warnings
 
 from .._runtime import _driver
 from .._compile import compile
-
-
-@dataclasses.dataclass
-class Graph:
-    """The tensor operations of one segment, in order, as text."""
-    function: str
-    ops: list
-
-    def __str__(self):
-        return "\n".join([self.function, *("  " + op for op in self.ops)])
+from ..fx import name_of
 
 
 @dataclasses.dataclass
 class BreakReason:
-    """Why a graph ended before the function did."""
+    """Why a compiled part ended before the function did."""
     reason: str
     user_stack: list  # of traceback.FrameSummary, innermost last
     graph_break: bool = True
@@ -27,13 +18,14 @@ class BreakReason:
 
 @dataclasses.dataclass
 class ExplainOutput:
-    graphs: list
+    """What explain(f)(*args) answers; str() is made for reading."""
+    graphs: list          # of kt.fx.GraphModule, in order
     graph_count: int
     graph_break_count: int
-    break_reasons: list
+    break_reasons: list   # of BreakReason
     op_count: int
-    ops_per_graph: list
-    out_guards: list
+    ops_per_graph: list   # of lists of what is called
+    out_guards: list      # of text
     compile_times: str
     phases: dict          # microseconds: trace, fuse, emit
 
@@ -47,9 +39,9 @@ class ExplainOutput:
             lines += [f"      {frame.filename}:{frame.lineno} in {frame.name}: {frame.line or ''}".rstrip(": ")
                       for frame in reason.user_stack]
         lines.append("Ops per Graph:")
-        for number, graph in enumerate(self.graphs, 1):
-            lines.append(f"  Graph {number} ({graph.function}):")
-            lines += ["    " + op for op in graph.ops]
+        for number, ops in enumerate(self.ops_per_graph, 1):
+            lines.append(f"  Graph {number}:")
+            lines += ["    " + name_of(op) for op in ops]
         lines.append("Out Guards:")
         lines += ["  " + guard for guard in self.out_guards]
         lines.append(f"Compile Times: {self.compile_times}")
@@ -64,28 +56,33 @@ def explain(f, *args, **kwargs):
 
 
 def _run(f, args, kwargs):
+    graphs = []
+
+    def listen(graph_module, example_inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+
     _driver.reset()
     _driver.start_recording()
     try:
-        compile(f)(*args, **kwargs)
+        compile(f, backend=listen)(*args, **kwargs)
     finally:
         records = _driver.stop_recording()
         _driver.reset()
-    return _summary(records)
+    return _summary(graphs, records)
 
 
-def _summary(records):
-    with_ops = [record for record in records if record["tensor_ops"]]
-    graphs = [Graph(record["function"], record["graph"]) for record in with_ops]
+def _summary(graphs, records):
     reasons = [BreakReason(record["break"], [_frame(line) for line in record["stack"]])
                for record in records if record["break"]]
     phases = {phase: sum(record[phase + "_us"] for record in records) for phase in ("trace", "fuse", "emit")}
     times = ", ".join(f"{phase} {us:.1f} us" for phase, us in phases.items())
+    ops = [[node.target for node in graph.graph.nodes if node.op.startswith("call")] for graph in graphs]
     guards = list(dict.fromkeys(guard for record in records for guard in record["guards"]))
     return ExplainOutput(
-        graphs=graphs, graph_count=len(graphs), graph_break_count=len(reasons), break_reasons=reasons,
-        op_count=sum(record["tensor_ops"] for record in records), ops_per_graph=[graph.ops for graph in graphs],
-        out_guards=guards, compile_times=f"{times}; {len(records)} segments", phases=phases)
+        graphs=graphs, graph_count=len(graphs), graph_break_count=len(graphs) - 1, break_reasons=reasons,
+        op_count=sum(map(len, ops)), ops_per_graph=ops, out_guards=guards, compile_times=f"{times}; {len(records)} segments",
+        phases=phases)
 
 
 def _frame(text):
