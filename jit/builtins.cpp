@@ -244,6 +244,12 @@ Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
   return Flow::kGo;
 }
 
+Flow do_hash(Tracer& t, Arguments_& a, Value** out) {
+  if (a.size() == 1)
+    if (Flow flow = hash_in_python(t, a[0], out); flow != Flow::kGo || *out != nullptr) return flow;
+  return pure_or_stop(t, "hash", a, out);
+}
+
 bool is_name(Value* value) { return value->is_constant() && PyUnicode_CheckExact(value->object); }
 
 Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
@@ -369,6 +375,7 @@ struct Table {
     add("format", do_format);
     add("locals", do_locals);
     add("id", do_id);
+    add("hash", do_hash);
     Ref module(PyImport_ImportModule("math"));
     if (!module) {
       PyErr_Clear();

@@ -230,6 +230,7 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
   switch (callable->kind) {
     case ValueKind::kFunction: {
       if (Flow flow; wrap_function(callable, arguments, names, &flow)) return flow;
+      if (Flow flow; make_library_class(*this, callable->object, arguments, names, &flow)) return flow;
       Value* implementation = nullptr;
       bool dispatches = false;
       if (Flow flow = call_dispatch(*this, callable, arguments, names, &implementation, &dispatches); dispatches) {

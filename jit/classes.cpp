@@ -40,7 +40,10 @@ bool is_made_descriptor(const Value* value) {
 Ref Tracer::stand_in_for(PyObject* name, Value* value) {
   PyObject* object;
   value = force(value);
-  if (fold(value, &object)) return Ref::share(object);
+  if (fold(value, &object)) {
+    stand_ins_.emplace(object, value);  // a tuple may be the trace's alone
+    return Ref::share(object);
+  }
   if (value->is_constant()) return Ref::share(value->object);
   Ref made;
   if (value->kind == ValueKind::kFunction) {
@@ -63,6 +66,7 @@ Ref Tracer::stand_in_for(PyObject* name, Value* value) {
   } else if (is_named(name, "__slots__")) {
     bool runs = false;
     object = pure_argument(value, /*containers=*/true, &runs, 0);
+    if (object != nullptr) stand_ins_.emplace(object, value);
     return object == nullptr || runs ? Ref() : Ref::share(object);
   } else {
     PyTypeObject* type = type_of(value);

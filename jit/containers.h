@@ -87,6 +87,10 @@ bool is_callable(Tracer& t, Value* value);
 bool is_cmp_key(const Value* value);  // an object that a key function of functools.cmp_to_key has made
 Flow order_by_comparing(Tracer& t, const std::vector<Value*>& keys, bool reverse, std::vector<size_t>* order);
 bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObject* name, Value** out, Flow* flow);
+// namedtuple(), and what @dataclass does with a class of the trace.
+bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+// hash() of what says in Python how it hashes; *out null: of something else.
+Flow hash_in_python(Tracer& t, Value* value, Value** out);
 bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
 Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                    bool* handled);

@@ -50,6 +50,16 @@ static Flow hash_of(Tracer& t, Value* key, Py_hash_t* hash) {
   return t.stop(BreakReason::k_container, "a hash");
 }
 
+Flow hash_in_python(Tracer& t, Value* value, Value** out) {
+  *out = nullptr;
+  value = t.force(value);
+  if (value->kind != ValueKind::kObject || value->is_real() || !hashes_in_python(t, value)) return Flow::kGo;
+  Py_hash_t hash;
+  if (Flow flow = hash_of(t, value, &hash); flow != Flow::kGo) return flow;
+  *out = t.int_constant(hash);
+  return Flow::kGo;
+}
+
 // What stands for the key in this dict: the equal one that it has, or the key itself.
 Flow Tracer::find_key(Value* dict, Value* key, PyObject** out, const char* context, bool inserts) {
   key = force(key);

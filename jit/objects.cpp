@@ -269,6 +269,11 @@ static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value
       *out = t.constant(same(interned.name) ? function->code->co_name : function->code->co_qualname);
       return Flow::kGo;
     }
+    if (same(interned.doc)) {  // as PyFunction_New
+      PyObject* constants = function->code->co_consts;
+      PyObject* first = PyTuple_GET_SIZE(constants) > 0 ? PyTuple_GET_ITEM(constants, 0) : Py_None;
+      return *out = t.constant(PyUnicode_Check(first) ? first : Py_None), Flow::kGo;
+    }
     for (const auto& [key, value] : function->entries)  // see set_attribute
       if (same(key)) return *out = value, Flow::kGo;
     return t.stop(BreakReason::k_attribute, text_of(name));

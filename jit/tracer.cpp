@@ -217,6 +217,11 @@ RecipeId Tracer::recipe_of(Value* now) {
         if (!value->items.empty() && value->items[0] != nullptr) part(value->items[0]);
         break;
       case ValueKind::kFunction:
+        if (value->made_in != nullptr) {  // of a class that the library makes: see library_classes.cpp
+          input_.memory->not_followed[{value->made_in, value->made_at}] = {BreakReason::k_call,
+                                                                           "a class of the library"};
+          throw Restart{};
+        }
         recipe.kind = RecipeKind::kFunction;
         recipe.constant = constant_id(reinterpret_cast<PyObject*>(value->code), Hold::kStrong);
         for (Value* v : {value->globals, value->defaults, value->keyword_defaults, value->closure, value->annotations})

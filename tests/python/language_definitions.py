@@ -1,5 +1,7 @@
 """Classes made in the trace: class statements, type() with three arguments."""
 import abc
+import collections
+import dataclasses
 
 import kintsugi as kt
 from language_programs import effects, followed, x3
@@ -245,3 +247,42 @@ def class_with_slots_and_descriptor(x):
     had = hasattr(b, "b")
     b.b = 2
     return b.a * b.b, had, hasattr(b, "b")
+
+
+@followed(lambda: (x3(),))
+def named_tuple_in_a_function(x):
+    Pair = collections.namedtuple("Pair", "left right", defaults=[3])
+    p = Pair(x)
+    left, right = p
+    return left * p.right, p[1], p._replace(right=5).right, Pair._fields, p == (left, 3), isinstance(p, tuple), right, Pair.__name__
+
+
+@followed(lambda: (x3(),))
+def named_tuple_that_leaves(x):
+    Pair = collections.namedtuple("Pair", ["left", "right"])
+    effects["fields"] = Pair._fields
+    return Pair(x + 1, 2), Pair.__module__, [Pair(1, 2)]
+
+
+@followed(lambda: (x3(), 4))
+def dataclass_in_a_function(x, n):
+    @dataclasses.dataclass
+    class Pair:
+        a: object
+        b: int = 2
+        sizes = (1, n)
+
+        def total(self):
+            return self.a * self.b + len(self.sizes)
+    p, q = Pair(x), Pair(x, b=3)
+    return p.total(), q.b, Pair(1, 2) == Pair(1, 2), Pair(1) == Pair(2), Pair.sizes
+
+
+@followed(lambda: (x3(),))
+def frozen_dataclass_in_a_function(x):
+    @dataclasses.dataclass(frozen=True, order=True)
+    class Place:
+        row: int
+        column: int = 1
+    places = {Place(1, 2): x, Place(2, 2): x + 1}
+    return places[Place(1, 2)] * 2, Place(1) < Place(2), hash(Place(1)) == hash(Place(1, 1)), Place(3).column

@@ -1,6 +1,7 @@
 """Classes, exception groups and caches in compiled functions: programs that press on one rule each, against plain runs.
 What is followed without a break is in language_definitions.py, language_groups.py and language_keys.py."""
 import abc
+import collections
 import dataclasses
 import enum
 import functools
@@ -225,6 +226,76 @@ def dataclass_in_a_function(x):
         def total(self):
             return self.a + 1
     return Pair(x, 2).total(), Pair(1, 2) == Pair(1, 2), repr(Pair(1)), Pair.__match_args__
+
+
+def dataclass_with_fields(x):
+    @dataclasses.dataclass
+    class Pair:
+        a: object
+        b: list = dataclasses.field(default_factory=list)
+        c: int = dataclasses.field(default=4, compare=False)
+    p = Pair(x)
+    p.b.append(p.c)
+    return p.b, Pair(1).b, Pair(1, c=2) == Pair(1), repr(Pair(2)), [f.name for f in dataclasses.fields(Pair)]
+
+
+def dataclass_of_all_kinds(x):
+    made = []
+    for frozen in (False, True):
+        @dataclasses.dataclass(frozen=frozen, order=True)
+        class Place(Base):
+            row: int
+            column: int = x.shape[0]
+
+            def far(self):
+                return self.row + self.column
+        made.append(Place)
+    try:
+        made[1](1).row = 2
+    except dataclasses.FrozenInstanceError as error:
+        log.append(str(error))
+    return [(m(1).far(), m(1) < m(2), m(1) == m(1), repr(m(3)), m.__doc__, m(1).f()) for m in made], made[0].__hash__, made
+
+
+def slotted_dataclass(x):
+    @dataclasses.dataclass(slots=True)
+    class Slim:
+        a: object = 1
+        b: int = 2
+    s = Slim(x)
+    s.b += 1
+    return s.a * s.b, hasattr(s, "__dict__"), Slim.__slots__, Slim
+
+
+def named_tuples_of_all_kinds(x):
+    a = collections.namedtuple("A", "p q", defaults=(x.shape[0],))
+    b = collections.namedtuple("B", ["p", "class", "p"], rename=True)
+    c = collections.namedtuple("C", "p", module="elsewhere")
+    try:
+        collections.namedtuple("D", "p p")
+    except ValueError as error:
+        log.append(str(error))
+    one = a(1)
+    return (one, a._make([1, 2]), one._asdict(), repr(one), b._fields, c.__module__, a._field_defaults, a.__doc__, a.p.__doc__,
+            one == (1, 3), hash(one) == hash((1, 3)), one < a(2), [a, b, c], one._replace(p=5), a.__new__.__name__)
+
+
+def named_tuple_that_derives(x):
+    class Point(collections.namedtuple("Point", "a b")):
+        def total(self):
+            return self.a + self.b
+    return Point(x, 1).total(), Point(1, 2), Point.__mro__[1].__name__
+
+
+def class_attributes_made_here(x):
+    n = x.shape[0]
+
+    class Sizes:
+        pair = (n, n + 1)
+        several = [n, pair]
+        frozen = frozenset((n, 2))
+        text = f"{n}"
+    return Sizes.pair, Sizes().several, Sizes.frozen, Sizes.text, Sizes
 
 
 def class_with_del(x):
