@@ -7,7 +7,7 @@
 
 namespace kintsugi {
 
-constexpr Py_ssize_t kLongestDict = 256;  // of real ones whose keys are all looked at
+constexpr Py_ssize_t kLongestDict = 2048;  // of real ones whose keys are all looked at
 
 // ---- Keys -----------------------------------------------------------------------------------------------------------
 

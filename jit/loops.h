@@ -4,7 +4,8 @@
 
 namespace kintsugi {
 
-inline constexpr int kMostObjects = 2048;  // turns of such a loop
+inline constexpr int kMostObjects = 2048;       // turns of such a loop
+inline constexpr int kInstructionsATurn = 400;  // that do not count against the limit of a trace
 
 // A loop over objects of a program's classes, as modules in a row: each turn is other code, so that an entry at its
 // header would serve one of them alone.

@@ -28,7 +28,10 @@ Flow Tracer::jump_to(int32_t target, bool backward) {
   bool entered_here = at_root && target == input_.offset;
   if (!entered_here && ++now.loop_turns[target] < input_.policy.unroll_limit) return Flow::kGo;
   bool of_objects = !entered_here && !now.stack.empty() && walks_over_objects(now.stack.back());
-  if (of_objects && now.loop_turns[target] < kMostObjects) return Flow::kGo;
+  if (of_objects && now.loop_turns[target] < kMostObjects) {
+    instructions_ = std::max(0, instructions_ - kInstructionsATurn);
+    return Flow::kGo;
+  }
   if (!at_root) restart_without_this_call();
   finish(exit_at(ExitKind::kNext, target, now.stack));
   return Flow::kEnd;

@@ -93,6 +93,7 @@ class CallsUnder(Calls):
 
     def __init__(self, scope, function, *arguments):
         self.scope = scope
+        function(*arguments)  # not every stance compiles
         super().__init__(function, *arguments)
 
     def run(self):
@@ -263,6 +264,11 @@ def warm_samples():
             compiled(size)
         yield f"program compiled {name}", Calls(compiled, size)
 
+    for parameters in MODULE_PARAMETERS:
+        module = module_of(parameters)
+        yield f"module_call_ns_{parameters}", Calls(kt.compile(module), a)
+        yield f"plain_module_call_ns_{parameters}", Calls(module, a)
+
     product = "def f(a, b):\n return a @ b"
     square = floats(16).reshape(4, 4)
     numpy_square = numpy.array(square.tolist(), dtype="f")
@@ -280,6 +286,33 @@ def warm_samples():
     for op in ("exp", "sin", "tanh", "sum"):
         yield f"elements {op}_ns", Calls(kt.compile(make(f"def f(a):\n return kt.{op}(a)")), ours)
         yield f"elements numpy_{op}_ns", Calls(getattr(numpy, op), theirs)
+
+
+MODULE_PARAMETERS = (1, 10, 100, 1000)
+
+
+def module_of(parameters):
+    """A module that looks at so many parameters, each of a module of its own, and makes one tensor."""
+    class Layer(kt.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = kt.nn.Parameter(kt.ones(2))
+
+        def forward(self, count):
+            return count + self.weight.shape[0]
+
+    class Layers(kt.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = kt.nn.ModuleList(Layer() for _ in range(parameters))
+
+        def forward(self, x):
+            count = 0
+            for layer in self.layers:
+                count = layer(count)
+            return x + count
+
+    return Layers()
 
 
 STATEMENTS, TURNS = 8, 100  # of one kind in a loop's body; turns of the loop
@@ -332,6 +365,8 @@ def derive(raw):
         "break_py_ns": lambda: (slope("break_py compiled 0", "break_py compiled 20", 20)
                                 - slope("break_py plain 0", "break_py plain 20", 20)),
         "branch_ns": lambda: slope("branch 0", "branch 20", 20),
+        "module_parameter_ns": lambda: slope("module_call_ns_100", "module_call_ns_1000", 900),
+        "plain_module_parameter_ns": lambda: slope("plain_module_call_ns_100", "plain_module_call_ns_1000", 900),
         "caught_ns": lambda: raw["caught compiled"] / raw["caught plain"],
         **{prefix + f"{name}_ns": lambda name=name, kind=kind: slope(
             f"looped {kind} {name} 0", f"looped {kind} {name} {STATEMENTS}", STATEMENTS * TURNS)

@@ -1,6 +1,7 @@
 """kt.nn: modules plain, compiled without a break, and against NumPy; what they hold, print, refuse and load."""
 import copy
 import math
+import os
 import pickle
 
 import pytest
@@ -10,6 +11,7 @@ import kintsugi as kt
 nn, F = kt.nn, kt.nn.functional
 np = pytest.importorskip("numpy")
 dynamo = kt._dynamo
+STRESS = os.environ.get("KINTSUGI_STRESS", "")
 
 
 @pytest.fixture(autouse=True)
@@ -264,6 +266,36 @@ def test_a_network_in_every_form():
         assert not net(x).requires_grad
         for name, fast in forms(net):
             same(fast(x), net(x))
+
+
+class Deep(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(2, 2, bias=False) for _ in range(layers))
+        self.row = nn.Sequential(*[nn.Tanh() if i % 2 else nn.ReLU() for i in range(layers)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        for i, (layer, last) in enumerate(zip(self.layers, reversed(list(self.layers)))):
+            x = x + layer(x) * i + last(x)
+        return self.row(x)
+
+
+def test_long_networks_are_one_graph():
+    net, x = Deep(20), draw(2, 2)
+    for name, fast in forms(net):
+        same(fast(x), net(x))
+    count = dynamo.testing.CompileCounter()
+    fast = kt.compile(net, backend=count)
+    same(fast(x), net(x))
+    assert STRESS in ("break_everywhere", "tiny_code_memory") or count.frame_count == 1
+    net.layers[13].weight = nn.Parameter(draw(2, 2))
+    same(fast(x), net(x))
+    net.layers[17] = nn.Tanh()
+    same(fast(x), net(x))
+    wide = nn.Sequential(*[nn.Identity() for _ in range(400)])
+    same(kt.compile(wide, fullgraph=True)(x), x)
 
 
 def test_what_changes_is_seen():
