@@ -1,5 +1,7 @@
 // Tensor calls in the trace. What a call means comes from the runtime's table (parse_call and its kin), asked with
 // stand-ins that have a layout but no memory; here the meaning becomes graph nodes, views, writes, or a generic call.
+#include <algorithm>
+
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -475,6 +477,23 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   return tensor_meaning(call, callable, arguments, names, has_words, out);
 }
 
+// Whether an exception that this frame raises now meets managers of `with` only, before it leaves.
+static bool only_managers(const TraceFrame& frame) {
+  const Bytecode& bytecode = *frame.bytecode;
+  int32_t unit = bytecode.at(frame.at).unit;
+  for (int depth = 0; depth < 64; ++depth) {
+    const Handler* handler = bytecode.handler_at(unit);
+    if (handler == nullptr) return true;
+    auto first = static_cast<size_t>(bytecode.index_at[handler->target]);
+    bool cleans_up = bytecode.instructions[first].opcode == Opcode::k_COPY;  // of a handler
+    if (!cleans_up && (first + 1 >= bytecode.instructions.size() ||
+                       bytecode.instructions[first + 1].opcode != Opcode::k_WITH_EXCEPT_START))
+      return false;
+    unit = handler->target;
+  }
+  return false;
+}
+
 // The table refuses these arguments: the error is set, or, for an operator that is not a tensor's, none. Where layouts
 // and constants alone decide, a handler in the trace gets it; where breaks are errors it is one of its own, but for
 // arguments that do not bind.
@@ -483,7 +502,9 @@ Flow Tracer::refused_call(std::string context, bool has_words, const std::vector
     return stop(BreakReason::k_tensor_call, std::move(context));
   PyObject* type = PyErr_Occurred();
   bool modelled = type == PyExc_RuntimeError || type == PyExc_IndexError || type == PyExc_ValueError;
-  if (modelled && is_handled(reinterpret_cast<PyTypeObject*>(type), frames_.size()))
+  bool strict = input_.policy.fullgraph || strict_;
+  bool handled = modelled && is_handled(reinterpret_cast<PyTypeObject*>(type), frames_.size());
+  if (handled && !(strict && std::all_of(frames_.begin(), frames_.end(), only_managers)))
     return raise_pending(std::move(context));
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
@@ -492,7 +513,7 @@ Flow Tracer::refused_call(std::string context, bool has_words, const std::vector
   PyErr_Clear();
   context +=
       std::string(": ") + reinterpret_cast<PyTypeObject*>(kind)->tp_name + ": " + (words == nullptr ? "" : words);
-  if (!modelled || !(input_.policy.fullgraph || strict_)) return stop(BreakReason::k_tensor_call, std::move(context));
+  if (!modelled || !strict) return stop(BreakReason::k_tensor_call, std::move(context));
   return fail(Failure::kRuntime, std::string(row(BreakReason::k_opaque_fails).type) + ": " + context +
                                      "\n  Hint: " + row(BreakReason::k_raises).hints);
 }

@@ -660,10 +660,23 @@ def caught_elsewhere(x):
         return x * 2, str(error)
 
 
+def within(x):
+    with kt.no_grad(), kt.enable_grad():
+        return kt.ones(2, 3) @ x
+
+
+def within_and_caught(x):
+    try:
+        with kt.no_grad():
+            return kt.ones(2, 3) @ x
+    except RuntimeError as error:
+        return x + 1, str(error), kt.is_grad_enabled()
+
+
 INVALID = {
     "product": (lambda x: kt.ones(2, 3) @ x, RuntimeError), "sum": (lambda x: x + kt.ones(3), RuntimeError),
     "compare": (lambda x: x < kt.ones(3), RuntimeError), "view": (lambda x: x.view(3), RuntimeError),
-    "index": (lambda x: x[7], IndexError), "reduce": (lambda x: x.sum(dim=4), IndexError), "callee": (wrong_sizes, RuntimeError),
+    "index": (lambda x: x[7], IndexError), "in a manager": (within, RuntimeError), "reduce": (lambda x: x.sum(dim=4), IndexError), "callee": (wrong_sizes, RuntimeError),
 }
 
 
@@ -684,7 +697,7 @@ def test_invalid_operation(name):
         assert str(plain.value) in text and "from user code:" in text and 'set_stance("force_eager")' in text
 
 
-@pytest.mark.parametrize("program", [caught, caught_index, caught_elsewhere])
+@pytest.mark.parametrize("program", [caught, caught_index, caught_elsewhere, within_and_caught])
 def test_invalid_operation_is_caught_in_the_trace(program):
     x = kt.ones(2)
     for _ in range(2):
@@ -719,3 +732,13 @@ def test_ops_by_name():
                         (lambda: twice.register_autograd(3), TypeError), (kt.library.get_ctx, RuntimeError)):
         with pytest.raises(kind):
             wrong()
+
+
+def test_nested_graph_breaks_switched_off():
+    def f(x):
+        with dynamo.disable_nested_graph_breaks():
+            return breaker(x) * 2
+
+    assert kt.compile(f)(kt.ones(1)).tolist() == [8.0]
+    assert kt.compile(dynamo.disable_nested_graph_breaks(breaker))(kt.ones(1)).tolist() == [4.0]
+    assert dynamo.config.nested_graph_breaks is True

@@ -94,10 +94,9 @@ def imports(x):
     return no_such_module_anywhere
 
 
-def class_statement(x):
-    class A:
-        pass
-    return x
+def deletes_a_global(x):
+    global x2
+    del x2
 
 
 def steps(x):
@@ -128,7 +127,7 @@ PROGRAMS = {
     "item": lambda x: x.item(),
     "repr_tensor": lambda x: str(x),
     "builtin": lambda x: open("no such file"),
-    "instruction": class_statement,
+    "instruction": deletes_a_global,
     "call": lambda x: lock(),
     "call_binding": lambda x: unbound(x, x),
     "method": lambda x: x.tolist(),

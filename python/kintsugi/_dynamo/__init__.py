@@ -5,7 +5,7 @@ from ..compiler import (allow_in_graph, assume_constant_result, disable, is_comp
                         substitute_in_graph)
 from . import backends, config, exc, testing, utils
 from .backends import list_backends, lookup_backend, register_backend
-from .config import patch_dynamo_config
+from .config import disable_nested_graph_breaks, patch_dynamo_config
 from .decorators import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_dynamic, mark_static, mark_unbacked,
                          maybe_mark_dynamic)
 
@@ -14,11 +14,11 @@ skip_frame = _driver.skip_frame
 step_unsupported = _driver.step_unsupported
 reset = _driver.reset
 
-__all__ = ["allow_in_graph", "assume_constant_result", "backends", "config", "decorators", "disable", "disallow_in_graph",
-           "error_on_graph_break", "exc", "explain", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive",
-           "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic",
-           "nonstrict_trace", "patch_dynamo_config", "register_backend", "reset", "run", "set_stance", "skip_frame",
-           "step_unsupported", "substitute_in_graph", "testing", "utils"]
+__all__ = ["allow_in_graph", "assume_constant_result", "backends", "config", "decorators", "disable",
+           "disable_nested_graph_breaks", "disallow_in_graph", "error_on_graph_break", "exc", "explain", "forbid_in_graph",
+           "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup_backend", "mark_dynamic",
+           "mark_static", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "patch_dynamo_config", "register_backend",
+           "reset", "run", "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "testing", "utils"]
 
 
 def explain(f, *args, **kwargs):

@@ -143,5 +143,11 @@ class patch_dynamo_config:
         return functools.wraps(function)(patched)
 
 
+def disable_nested_graph_breaks(fn=None):
+    """Decorator, or context manager: config.nested_graph_breaks is off inside. Breaks in callees are resumed there all the same."""
+    region = patch_dynamo_config(nested_graph_breaks=False)
+    return region if fn is None else region(fn)
+
+
 _tell_sets()
 sys.modules[__name__].__class__ = _Settings

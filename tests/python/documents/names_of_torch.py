@@ -1,6 +1,7 @@
 # Names that such programs use, and what is said of those that are not here.
 import importlib
 import torch
+import torch.nn as nn
 import torch._dynamo
 import torch.fx
 import torch.library
