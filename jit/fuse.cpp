@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "jit/graph.h"
+#include "jit/uses.h"
 
 namespace kintsugi {
 
@@ -69,7 +70,7 @@ class Numbers {
 
 class Fuser {
  public:
-  Fuser(Trace* trace, bool fuse) : trace_(*trace), plan_(trace->plan), fuse_(fuse) {}
+  Fuser(Trace* trace, bool fuse) : trace_(*trace), plan_(trace->plan), fuse_(fuse), uses_(trace->plan) {}
 
   void run() {
     find_uses();
@@ -84,9 +85,7 @@ class Fuser {
         add_step(record.step);
     }
     now_ = static_cast<int>(trace_.records.size());
-    std::vector<ValueId> last;
-    if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &last);
-    demand(last);
+    demand(uses_.of_exit(plan_.final_exit));
     steps_.insert(steps_.begin(), std::make_move_iterator(prologue_.begin()), std::make_move_iterator(prologue_.end()));
     plan_.steps = std::move(steps_);
     hold_loaded();
@@ -94,43 +93,7 @@ class Fuser {
   }
 
  private:
-  // ---- Uses
-  // -----------------------------------------------------------------------------------------------------------
-
-  void recipe_values(RecipeId id, std::vector<ValueId>* out) {
-    visited_.resize(plan_.recipes.size(), 0);
-    if (std::exchange(visited_[id], visit_) == visit_) return;  // shared, or part of itself
-    const Recipe& recipe = plan_.recipes[id];
-    bool holds_value = recipe.kind == RecipeKind::kValue || recipe.kind == RecipeKind::kBoxInt ||
-                       recipe.kind == RecipeKind::kBoxFloat || recipe.kind == RecipeKind::kBoxBool;
-    if (holds_value) out->push_back(recipe.value);
-    for (RecipeId part : recipe.parts) recipe_values(part, out);
-  }
-  void exit_values(ExitId id, std::vector<ValueId>* out) {
-    const Exit& exit = plan_.exits[id];
-    ++visit_;
-    if (exit.result >= 0) recipe_values(exit.result, out);
-    for (const FrameState& frame : exit.frames) {
-      if (frame.function >= 0) recipe_values(frame.function, out);
-      if (frame.handled >= 0) recipe_values(frame.handled, out);
-      for (auto& [slot, recipe] : frame.slots) recipe_values(recipe, out);
-    }
-    if (exit.handled >= 0) recipe_values(exit.handled, out);
-    for (const RaisedState& raised : exit.raised) {
-      recipe_values(raised.entry, out);
-      if (raised.generator >= 0) recipe_values(raised.generator, out);
-    }
-  }
-  std::vector<ValueId> step_values(const Step& step) {
-    std::vector<ValueId> out;
-    for (ValueId v : {step.a, step.b, step.c})
-      if (v != kNoValue) out.push_back(v);
-    out.insert(out.end(), step.list.begin(), step.list.end());
-    ++visit_;
-    if (step.kind == StepKind::k_build) recipe_values(step.index, &out);
-    if (step.on_fail != kNoExit) exit_values(step.on_fail, &out);
-    return out;
-  }
+  // ---- Uses ----
 
   void find_uses() {
     for (size_t n = 0; n < trace_.nodes.size(); ++n) producer_.set(trace_.nodes[n].value, static_cast<int>(n));
@@ -146,17 +109,13 @@ class Fuser {
         const Node& node = trace_.nodes[record.node];
         for (const NodeOperand& operand : node.operands) use(operand.value, at, !is_fusable(node) && !is_reduced(node));
         if (node.on_fail != kNoExit && !is_reduced(node)) {
-          std::vector<ValueId> values;
-          exit_values(node.on_fail, &values);
-          for (ValueId v : values) use(v, at, true);
+          for (ValueId v : uses_.of_exit(node.on_fail)) use(v, at, true);
         }
       } else {
-        for (ValueId v : step_values(record.step)) use(v, at, true);
+        for (ValueId v : uses_.of(record.step)) use(v, at, true);
       }
     }
-    std::vector<ValueId> values;
-    if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &values);
-    for (ValueId v : values) use(v, static_cast<int>(trace_.records.size()), true);
+    for (ValueId v : uses_.of_exit(plan_.final_exit)) use(v, static_cast<int>(trace_.records.size()), true);
   }
 
   // ---- Placing
@@ -165,11 +124,7 @@ class Fuser {
   void add_node(int index) {
     Node& node = trace_.nodes[index];
     if (is_reduced(node)) return emit_reduction(node);
-    if (node.on_fail != kNoExit) {
-      std::vector<ValueId> shown;
-      exit_values(node.on_fail, &shown);
-      demand(shown);
-    }
+    if (node.on_fail != kNoExit) demand(uses_.of_exit(node.on_fail));
     if (is_fusable(node)) {
       if (node.dynamic || !fuse_ || node.may_raise) {
         std::vector<ValueId> operands;
@@ -202,7 +157,7 @@ class Fuser {
   }
 
   void add_step(Step& step) {
-    std::vector<ValueId> needed = step_values(step);
+    std::vector<ValueId> needed = uses_.of(step);
     demand(needed);
     if (changes_memory(step.kind)) {
       std::vector<ValueId> all;
@@ -617,10 +572,8 @@ class Fuser {
         if (loaded.count(value) != 0) used.insert(value);
     };
     for (auto step = first; step != plan_.steps.end(); ++step)
-      if (step->kind != StepKind::k_check) use(step_values(*step));  // a check reads a word
-    std::vector<ValueId> last;
-    if (plan_.final_exit != kNoExit) exit_values(plan_.final_exit, &last);
-    use(last);
+      if (step->kind != StepKind::k_check) use(uses_.of(*step));  // a check reads a word
+    use(uses_.of_exit(plan_.final_exit));
     std::vector<Step> holds;
     for (ValueId value : used) {
       holds.push_back(make_step(StepKind::k_hold));
@@ -678,8 +631,7 @@ class Fuser {
   Plan& plan_;
   bool fuse_;
   int now_ = 0;
-  std::vector<int> visited_;  // by recipe: the visit that came by last
-  int visit_ = 0;
+  Uses uses_;
   std::vector<Step> prologue_, steps_;
   std::vector<int> pending_;
   Numbers producer_, last_use_, object_use_;  // by value

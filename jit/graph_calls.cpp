@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "jit/uses.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -20,6 +21,36 @@ Flow Tracer::tensor_meaning(const ParsedCall& call, PyObject* callable, const st
   return flow;
 }
 
+// What a container holds at the call: it may change before the backend sees it. What another call answered stays
+// itself.
+Value* Tracer::as_it_is(Value* value) {
+  Nesting nesting(*this);
+  value = force(value);
+  bool sequence = value->kind == ValueKind::kList || value->kind == ValueKind::kTuple;
+  if (nesting.is_much() || (!sequence && value->kind != ValueKind::kDict)) return value;
+  for (const GraphCall& call : calls_)
+    if (call.out == value) return value;
+  std::vector<Value*>* items = nullptr;
+  if (sequence ? !list_items(value, &items) : !dict_complete(value)) return value;
+  Value like;
+  bool differs = value->kind != ValueKind::kTuple;
+  for (size_t i = 0; sequence && i < items->size(); ++i) {
+    Value* item = force(item_at(value, i));
+    like.items.push_back(as_it_is(item));
+    differs = differs || like.items.back() != item;
+  }
+  for (size_t i = 0; !sequence && i < value->entries.size(); ++i) {
+    PyObject* key = value->entries[i].first;
+    if (Value* item = dict_get(value, key)) like.entries.emplace_back(key, as_it_is(item));
+  }
+  if (!differs) return value;
+  Value* copy = make(value->kind);
+  copy->items = std::move(like.items);
+  copy->entries = std::move(like.entries);
+  copy->type = value->type;
+  return copy;
+}
+
 void Tracer::note_call(size_t first_record, const std::vector<Value*>& arguments, PyObject* names, Value* out) {
   ++result_->calls;
   if (input_.policy.pure)  // inputs of a branch stay as they are
@@ -31,7 +62,7 @@ void Tracer::note_call(size_t first_record, const std::vector<Value*>& arguments
   if (input_.backend == nullptr && !input_.policy.exporting) return;
   GraphCall call;
   call.form = form_;
-  for (Value* argument : arguments) call.arguments.push_back(force(argument));
+  for (Value* argument : arguments) call.arguments.push_back(as_it_is(argument));
   call.names = names;
   call.out = out == nullptr ? nullptr : force(out);
   call.first_record = first_record;
@@ -65,59 +96,6 @@ bool is_tensor_step(StepKind kind) {
   }
 }
 
-bool holds_value(const Recipe& recipe) {
-  return recipe.kind == RecipeKind::kValue || recipe.kind == RecipeKind::kBoxInt ||
-         recipe.kind == RecipeKind::kBoxFloat || recipe.kind == RecipeKind::kBoxBool;
-}
-
-// The values that a record of the plan looks at, those of its exit too.
-class Uses {
- public:
-  explicit Uses(const Plan& plan) : plan_(plan) {}
-
-  std::vector<ValueId> of(const Step& step) {
-    std::vector<ValueId> out;
-    for (ValueId value : {step.a, step.b, step.c})
-      if (value != kNoValue) out.push_back(value);
-    out.insert(out.end(), step.list.begin(), step.list.end());
-    seen_.clear();
-    if (step.kind == StepKind::k_build) add_recipe(step.index, &out);
-    if (step.on_fail != kNoExit) add_exit(step.on_fail, &out);
-    return out;
-  }
-  std::vector<ValueId> of_exit(ExitId exit) {
-    std::vector<ValueId> out;
-    seen_.clear();
-    add_exit(exit, &out);
-    return out;
-  }
-
- private:
-  void add_recipe(RecipeId id, std::vector<ValueId>* out) {
-    if (!seen_.insert(id).second) return;
-    const Recipe& recipe = plan_.recipes[static_cast<size_t>(id)];
-    if (holds_value(recipe)) out->push_back(recipe.value);
-    for (RecipeId part : recipe.parts) add_recipe(part, out);
-  }
-  void add_exit(ExitId id, std::vector<ValueId>* out) {
-    const Exit& exit = plan_.exits[static_cast<size_t>(id)];
-    if (exit.result >= 0) add_recipe(exit.result, out);
-    for (const FrameState& frame : exit.frames) {
-      if (frame.function >= 0) add_recipe(frame.function, out);
-      if (frame.handled >= 0) add_recipe(frame.handled, out);
-      for (auto& [slot, recipe] : frame.slots) add_recipe(recipe, out);
-    }
-    if (exit.handled >= 0) add_recipe(exit.handled, out);
-    for (const RaisedState& raised : exit.raised) {
-      add_recipe(raised.entry, out);
-      if (raised.generator >= 0) add_recipe(raised.generator, out);
-    }
-  }
-
-  const Plan& plan_;
-  std::set<RecipeId> seen_;
-};
-
 std::vector<ValueId> defined_by(const Trace& trace, const Record& record) {
   if (record.node >= 0) return {trace.nodes[static_cast<size_t>(record.node)].value};
   std::vector<ValueId> out;
@@ -137,6 +115,11 @@ PyObject* graph_module() {
 Ref graph_ref(int number) { return Ref(PyObject_CallMethod(graph_module(), "Ref", "i", number)); }
 
 Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
+  Nesting nesting(t);
+  if (nesting.is_deep()) {
+    PyErr_SetString(PyExc_RecursionError, "kintsugi: a deep container is an argument of a graph's call");
+    return Ref();
+  }
   value = t.force(value);
   if (auto found = numbers->of.find(value); found != numbers->of.end()) return graph_ref(found->second);
   std::vector<Value*>* items;
@@ -321,16 +304,17 @@ void Tracer::replace_by_call(PyObject* caller, const std::vector<Value*>& inputs
     records.push_back(std::move(record));
   }
   for (Recipe& recipe : plan().recipes)
-    if (holds_value(recipe)) rename(recipe.value);
+    if (names_value(recipe)) rename(recipe.value);
   trace_.records = std::move(records);
   trace_.nodes.clear();
 }
 
 // False: an exception is set, or none: then this runs plain.
 bool Tracer::hand_to_backend() {
+  expect_foreign_code();
   size_t place = 0;
   std::vector<ValueId> outputs;
-  std::pair<void*, int> cut{nullptr, 0};
+  std::pair<void*, int> cut{nullptr, 0}, stuck{nullptr, 0};
   bool placed = place_graph(&place, &outputs, &cut);
   GraphNumbers numbers;
   Ref calls(PyList_New(0));
@@ -355,8 +339,12 @@ bool Tracer::hand_to_backend() {
   Ref wanted(PyList_New(0));
   for (ValueId value : outputs) {
     auto found = number_of.find(value);
-    if (found == number_of.end()) {  // of a step that is no call's answer
+    if (found == number_of.end()) {  // of a step that is no call's answer: a container that is an argument and lives on
       placed = false;
+      for (const GraphCall& call : calls_)
+        for (size_t r = call.first_record; r < call.end_record; ++r)
+          for (ValueId each : defined_by(trace_, trace_.records[r]))
+            if (each == value) stuck = {call.code, call.at};
       continue;
     }
     Ref number(PyLong_FromLong(found->second));
@@ -373,6 +361,9 @@ bool Tracer::hand_to_backend() {
   if (answer.get() == Py_None) return true;  // the graph's own code
   if (!placed) {
     if (cut.first != nullptr && input_.memory->cuts.insert(cut).second) throw Restart{};
+    if (cut.first != nullptr) stuck = cut;
+    std::pair<BreakReason, std::string> why{BreakReason::k_graph_arguments, "effects and tensor operations alternate"};
+    if (stuck.first != nullptr && input_.memory->not_followed.emplace(stuck, why).second) throw Restart{};
     PyErr_SetString(
         PyExc_NotImplementedError,
         "kintsugi: only the graph's own `forward` can run here, where effects and tensor operations alternate "

@@ -24,6 +24,26 @@ std::string forbidden_text(PyObject* callable) {
   return "Attempt to trace forbidden callable " + qualified_name(callable);
 }
 
+// Objects are borrowed from what holds them now, and that may change.
+void Tracer::expect_foreign_code() {
+  result_->ran_foreign_code = true;
+  auto share = [&](void* object) {
+    if (object != nullptr && shared_.insert(object).second) keep(static_cast<PyObject*>(object));
+  };
+  for (const Value& value : arena_) {
+    for (void* each : std::initializer_list<void*>{value.object, value.mirror, value.type, value.code, value.made_in})
+      share(each);
+    for (auto& [key, item] : value.entries) share(key);
+    if (value.layout == nullptr || !shared_.insert(value.layout).second) continue;
+    retain(value.layout);
+    keep_layout(value.layout);
+  }
+  for (auto& [key, value] : key_values_) share(key);
+  for (const TraceFrame& frame : frames_) share(frame.bytecode->code);
+  for (size_t i = 0; i < result_->bindings.size(); ++i)
+    if (Hold hold = result_->holds[i]; hold == Hold::kWeak || hold == Hold::kStrong) share(result_->bindings[i]);
+}
+
 // ---- Ends ----------------------------------------------------------------------------------------------------------
 
 Flow Tracer::end_without_plan() {
@@ -115,6 +135,22 @@ bool Tracer::call_marked(Value* callable, std::vector<Value*>& arguments, PyObje
   return true;
 }
 
+static bool is_shallow(Tracer& t, Value* value) {
+  Nesting nesting(t);
+  if (nesting.is_much()) return false;
+  value = t.force(value);
+  if (value->is_real() && t.input_.backend == nullptr && !t.input_.policy.exporting) return true;  // handed on as it is
+  std::vector<Value*>* items;
+  if (value->kind == ValueKind::kDict) {
+    for (auto& [key, item] : value->entries)
+      if (item != nullptr && !is_shallow(t, item)) return false;
+  } else if ((value->kind == ValueKind::kTuple || value->kind == ValueKind::kList) && t.list_items(value, &items)) {
+    for (size_t i = 0; i < items->size(); ++i)
+      if (!is_shallow(t, t.item_at(value, i))) return false;
+  }
+  return true;
+}
+
 Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>& arguments, PyObject* names) {
   switch (mark.kind) {
     case MarkKind::kForbidden: return fail(Failure::kForbidden, forbidden_text(callable->object));
@@ -170,6 +206,8 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
     case MarkKind::kConstantResult: return constant_result(callable->object, arguments, names);
     case MarkKind::kSubstituted: return call(wrap_bound(mark.object, "a stand-in"), std::move(arguments), names);
     case MarkKind::kPrinted: {
+      for (Value* argument : arguments)
+        if (!is_shallow(*this, argument)) return stop(BreakReason::k_graph_arguments, "a deep container");
       size_t before = trace_.records.size();
       Flow flow = call_for_effect(callable->object, arguments, names, -1);
       form_ = {CallForm::kFunction, 0, callable->object};
@@ -185,6 +223,8 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
 }
 
 static bool may_be_logged(Tracer& t, Value* value) {
+  Nesting nesting(t);
+  if (nesting.is_much()) return false;
   value = t.force(value);
   if (value->kind == ValueKind::kTensor || value->is_number() || t.is_pure_object(value)) return true;
   PyObject* object;
@@ -284,6 +324,11 @@ Flow Tracer::swap_option(PyObject* function, std::vector<Value*>& arguments, PyO
 Ref Tracer::placeholder(Value* value, Shown* shown) {
   value = force(value);
   if (shown->structured && value->is_number()) value = specialise(value);
+  Nesting nesting(*this);
+  if (nesting.is_much()) {
+    shown->refused = "a deep container";
+    return Ref();
+  }
   std::vector<Value*>* items;
   switch (value->kind) {
     case ValueKind::kTensor: {
@@ -313,7 +358,9 @@ Ref Tracer::placeholder(Value* value, Shown* shown) {
     case ValueKind::kDict: {
       if (value->type != nullptr || !dict_complete(value)) break;
       Ref dict(PyDict_New());
-      for (auto& [key, item] : value->entries) {
+      for (size_t i = 0; dict && i < value->entries.size(); ++i) {
+        PyObject* key = value->entries[i].first;
+        Value* item = dict_get(value, key);
         if (item == nullptr) continue;
         Ref part = placeholder(item, shown);
         if (!part || PyDict_SetItem(dict.get(), key, part.get()) < 0) return Ref();
@@ -388,6 +435,7 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
   if (!module) return stop(BreakReason::k_internal, "kintsugi._opaque");
   bool dynamic = false;
   for (Value* leaf : shown.leaves) dynamic = dynamic || (leaf->kind == ValueKind::kTensor && leaf->dynamic);
+  expect_foreign_code();
   Ref traced;
   {
     CompilingScope compiling;
@@ -396,22 +444,26 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, int structured, 
                                      names == nullptr ? Py_None : names, structured, dynamic, shown.found_trees));
   }
   if (!traced) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return fail(Failure::kPending, "interrupted");
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    Ref text(value == nullptr ? nullptr : PyObject_Str(value));
-    std::string what = text && PyUnicode_AsUTF8(text.get()) != nullptr ? PyUnicode_AsUTF8(text.get()) : "?";
-    std::string name = type == nullptr ? "" : reinterpret_cast<PyTypeObject*>(type)->tp_name;
+    Ref kind(type), object(value), entries(traceback);
+    auto is = [&](const char* name) {
+      Ref ours(PyObject_GetAttrString(module.get(), name));
+      return ours.get() == kind.get();
+    };
+    Ref text(object ? PyObject_Str(object.get()) : nullptr);
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    std::string what = utf8 != nullptr ? utf8 : "?";
     PyErr_Clear();
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    if (name == "NoFakeRule") return fail(Failure::kRuntime, what);
-    if (name == "Forbidden") return fail(Failure::kForbidden, what);
-    if (name == "Uncaptured") return fail(Failure::kUncaptured, what);
-    if (name == "Unrepresentable")
+    if (is("NoFakeRule")) return fail(Failure::kRuntime, what);
+    if (is("Forbidden")) return fail(Failure::kForbidden, what);
+    if (is("Uncaptured")) return fail(Failure::kUncaptured, what);
+    if (is("Unrepresentable"))
       return stop(structured ? BreakReason::k_nonstrict_output : BreakReason::k_graph_result, what);
-    return stop(BreakReason::k_opaque_fails, name + ": " + what);
+    return stop(BreakReason::k_opaque_fails,
+                std::string(reinterpret_cast<PyTypeObject*>(kind.get())->tp_name) + ": " + what);
   }
   PyObject* caller = PyTuple_GET_ITEM(traced.get(), 0);
   PyObject* example = PyTuple_GET_ITEM(traced.get(), 1);
@@ -492,11 +544,13 @@ Flow Tracer::constant_result(PyObject* function, std::vector<Value*>& arguments,
     objects.push_back(argument->object);
   }
   size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+  expect_foreign_code();
   Ref result;
   {
     CompilingScope compiling;
     result = Ref(PyObject_Vectorcall(function, objects.data(), objects.size() - named, names));
   }
+  if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return fail(Failure::kPending, "interrupted");
   if (!result) return stop(BreakReason::k_opaque_fails, "of assume_constant_result");
   keep(result.get());
   frame().stack.push_back(wrap_bound(result.get(), qualified_name(function) + "()"));
@@ -563,6 +617,7 @@ Flow Tracer::call_cond(std::vector<Value*>& arguments, PyObject* names) {
     bool number = known->is_constant() && (PyBool_Check(known->object) || PyLong_CheckExact(known->object) ||
                                            PyFloat_CheckExact(known->object));
     if (!number) return fail(Failure::kUncaptured, "kt.cond: improper predicate: a bool or a tensor of one is wanted");
+    expect_foreign_code();
     if (PyErr_WarnEx(PyExc_UserWarning,
                      "kt.cond specializes: its predicate is a Python constant, so that one branch only is compiled",
                      1) < 0)

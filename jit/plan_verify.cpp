@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/plan.h"
+#include "jit/uses.h"
 
 namespace kintsugi {
 namespace {
@@ -198,7 +198,7 @@ void Verifier::exit(ExitId id) {
   const Exit& exit = plan_.exits[static_cast<size_t>(id)];
   ++visit_;
   if (exit.kind == ExitKind::kReturn) {
-    recipe(exit.result);
+    if (exit.result < 0) fail("exit " + std::to_string(id) + " returns nothing");
   } else if (exit.frames.empty()) {
     fail("exit " + std::to_string(id) + " has no frame");
   }
@@ -207,18 +207,11 @@ void Verifier::exit(ExitId id) {
   for (size_t f = 0; f < exit.frames.size(); ++f) {
     const FrameState& frame = exit.frames[f];
     constant(frame.code);
-    if (f > 0) recipe(frame.function);
-    if (frame.handled >= 0) recipe(frame.handled);
-    for (auto [slot, part] : frame.slots) recipe(part);
+    if (f > 0 && frame.function < 0) fail("an inlined frame has no function");
   }
-  if (exit.handled >= 0) recipe(exit.handled);
-  for (const RaisedState& raised : exit.raised) {
-    recipe(raised.entry);
-    if (raised.generator >= 0)
-      recipe(raised.generator);
-    else
-      index(raised.frame, exit.frames.size(), "frame");
-  }
+  for (const RaisedState& raised : exit.raised)
+    if (raised.generator < 0) index(raised.frame, exit.frames.size(), "frame");
+  each_recipe(exit, [&](RecipeId id) { recipe(id); });
   for (size_t i = 0; i < exit.owned.size(); ++i) {
     use(exit.owned[i]);
     for (size_t j = 0; j < i; ++j) {

@@ -37,8 +37,9 @@ PyObject* Tracer::stand_in(Value* value, bool* has_words) {
       return value->object;
     case ValueKind::kTuple:
     case ValueKind::kList: {
+      Nesting nesting(*this);
       std::vector<Value*>* items;
-      if (!list_items(value, &items)) return nullptr;
+      if (nesting.is_much() || !list_items(value, &items)) return nullptr;
       Ref sequence(value->kind == ValueKind::kTuple ? PyTuple_New(items->size()) : PyList_New(items->size()));
       for (size_t i = 0; i < items->size(); ++i) {
         PyObject* part = stand_in(item_at(value, i), has_words);

@@ -89,6 +89,7 @@ struct TraceResult {
   double trace_us = 0, fuse_us = 0;
   // All bindings, and whatever else the trace looked at, for as long as this exists.
   std::vector<Ref> kept;
+  bool ran_foreign_code = false;  // of a backend, a rule or a marked function: it may have changed what guards look at
   std::vector<KeptLayout> layouts;
 };
 

@@ -133,6 +133,7 @@ class Tracer {
   Plan& plan() { return trace_.plan; }
   TraceFrame& frame() { return frames_.back(); }
   void keep(PyObject* object) { result_->kept.push_back(Ref::share(object)); }
+  void expect_foreign_code();  // what is borrowed so far is kept: code of the program is about to run
   Layout* keep_layout(Layout* stolen) {
     result_->layouts.emplace_back(stolen);
     return stolen;
@@ -222,6 +223,7 @@ class Tracer {
   Flow tensor_meaning_of(const ParsedCall& call, PyObject* callable, const std::vector<Value*>& arguments,
                          PyObject* names, bool has_words, Value** out);
   void note_call(size_t first_record, const std::vector<Value*>& arguments, PyObject* names, Value* out);
+  Value* as_it_is(Value* value);
   bool belongs(const Step& step) const;
   bool place_graph(size_t* place, std::vector<ValueId>* outputs, std::pair<void*, int>* cut);
   void replace_by_call(PyObject* caller, const std::vector<Value*>& inputs, size_t place,
@@ -517,6 +519,8 @@ class Tracer {
   TraceResult* result_;
   Trace trace_;
   std::deque<Value> arena_;
+  std::set<void*> shared_;        // see expect_foreign_code
+  int nesting_ = 0, nested_ = 0;  // see Nesting
   std::deque<TraceFrame> frames_;
   std::vector<Value*> initial_;  // the entry's slots, as they were given
   Value* null_;
@@ -610,6 +614,21 @@ bool is_length_answer(const Value* value);    // what __len__ may answer: a know
 
 // Thrown inside the tracer only, caught by trace(): the memory has changed, begin again.
 struct Restart {};
+// Of a walk down containers, which may hold themselves, or one another many times over.
+class Nesting {
+ public:
+  explicit Nesting(Tracer& tracer) : tracer_(tracer) {
+    if (tracer_.nesting_++ == 0) tracer_.nested_ = 0;
+    ++tracer_.nested_;
+  }
+  ~Nesting() { --tracer_.nesting_; }
+  bool is_deep() const { return tracer_.nesting_ > 64; }
+  bool is_much() const { return is_deep() || tracer_.nested_ > 10000; }
+
+ private:
+  Tracer& tracer_;
+};
+
 struct Impure {};  // a branch of cond would change something outside
 struct NotExported {
   BreakRecord record;

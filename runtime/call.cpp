@@ -411,6 +411,7 @@ Found look_up(Run& run, Entry& entry, Left* left) {
     Entry* first = entry_at(*run.record, entry.offset, activation.stack(), activation.depth, run.policy);
     return look_up(run, *first, left);
   }
+  uint64_t foreign_runs_before = foreign_runs;
   Segment* made = compile_segment(entry, activation);
   if (made == nullptr) return PyErr_Occurred() ? Found::kRaised : Found::kNone;
   pin(made);
@@ -418,6 +419,7 @@ Found look_up(Run& run, Entry& entry, Left* left) {
   std::string why = fits ? "" : explain_miss(*made, activation);
   unpin(made);
   if (fits) return Found::kLeft;
+  if (foreign_runs != foreign_runs_before && !why.empty()) return ++counters.fallbacks, Found::kNone;
   entry.beyond_help = true;
   return internal_failure("a new segment does not fit at " + place_text(activation.code, entry.offset) + ": " + why)
              ? Found::kRaised
@@ -557,6 +559,7 @@ PyObject* run_frameless(Compiled* self, PyCodeObject* code, Begin&& begin) {
   if (c_stack_is_short()) return nullptr;
   Policy policy = self->policy;
   if (stance_setting.backend != 0) policy.backend = stance_setting.backend;
+  BackendUse use(policy.backend);
   GoverningScope scope({policy, stance_setting.stance, self->recompile_limit});
   Ref keep_function = Ref::share(self->wrapper.function), keep_code = Ref::share(reinterpret_cast<PyObject*>(code));
   size_t count = static_cast<size_t>(local_slots(code) + stack_slots(code));
@@ -715,6 +718,11 @@ void release_compiled(Wrapper* wrapper) {
   auto* self = reinterpret_cast<Compiled*>(wrapper);
   Py_CLEAR(self->code);
   drop_backend(std::exchange(self->policy.backend, 0));
+  drop_isolation(std::exchange(self->policy.isolation, 0));
+}
+
+int visit_compiled(Wrapper* wrapper, visitproc visit, void* arg) {
+  return visit_backend(reinterpret_cast<Compiled*>(wrapper)->policy.backend, visit, arg);
 }
 
 PyObject* rebuild_compiled(Wrapper* wrapper) {
@@ -732,7 +740,8 @@ const WrapperKind compiled_kind = {"kintsugi._runtime._driver.CompiledFunction",
                                    "A Python function that is compiled as it runs.",
                                    "compiled",
                                    release_compiled,
-                                   rebuild_compiled};
+                                   rebuild_compiled,
+                                   visit_compiled};
 
 // make_compiled(function, fullgraph, dynamic, backend, isolate, recompile_limit): dynamic is -1 (None), 0 or 1; backend
 // a callable or None.
@@ -742,14 +751,13 @@ PyObject* make_compiled_method(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!pi|Oii", &PyFunction_Type, &function, &fullgraph, &dynamic, &backend, &isolate,
                         &limit))
     return nullptr;
-  static int32_t isolations = 0;
   auto* made =
       reinterpret_cast<Compiled*>(make_wrapper(compiled_type, reinterpret_cast<PyObject*>(function), call_compiled));
   if (made == nullptr) return nullptr;
   made->policy.fullgraph = fullgraph != 0;
   made->policy.dynamic = static_cast<int8_t>(dynamic < 0 ? -1 : dynamic != 0);
   made->policy.backend = use_backend(backend);
-  made->policy.isolation = isolate == -2 ? kExport : isolate < 0 ? kPure : isolate > 0 ? ++isolations : 0;
+  made->policy.isolation = isolate == -2 ? kExport : isolate < 0 ? kPure : isolate > 0 ? use_isolation() : 0;
   made->recompile_limit = limit;
   made->parameters = -1;
   return reinterpret_cast<PyObject*>(made);

@@ -1,5 +1,6 @@
 #include "runtime/compile.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "guards/check.h"
@@ -139,8 +140,13 @@ bool is_outdated(const SegmentCode& code) {
 void retire_outdated(Entry& entry) {
   constexpr int kMostRetired = 64;
   std::vector<Segment*> segments = entry.segments;
-  for (Segment* segment : segments)
-    if (entry.outdated < kMostRetired && is_outdated(*segment->code)) ++entry.outdated, retire(segment);
+  segments.erase(std::remove_if(segments.begin(), segments.end(),
+                                [](const Segment* segment) { return !is_outdated(*segment->code); }),
+                 segments.end());
+  if (segments.size() > static_cast<size_t>(kMostRetired - entry.outdated))
+    segments.resize(static_cast<size_t>(kMostRetired - entry.outdated));
+  entry.outdated += static_cast<int>(segments.size());
+  retire_all(segments);
 }
 
 // True: it learnt something with the entry full.
@@ -331,7 +337,8 @@ bool survives_text(const Plan& plan) {
   return parse_plan(text, &again, &error) && to_text(again) == text;
 }
 
-Segment* trace_and_emit(Entry& entry, const Activation& activation) {
+// *disturbed: the program's code that ran meanwhile has changed what the guards look at.
+Segment* trace_and_emit(Entry& entry, const Activation& activation, bool* disturbed) {
   TraceInput input;
   input.function = activation.function;
   input.code = activation.code;
@@ -341,6 +348,7 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   input.policy = trace_policy(entry.policy);
   input.memory = &entry.memory;
   if (entry.policy.backend != 0) input.backend = backend_object(entry.policy.backend);
+  Ref keep_backend = input.backend == nullptr ? Ref() : Ref::share(input.backend);  // it may drop itself
   TraceResult traced;
   auto place = [&] { return place_text(activation.code, entry.offset); };
   count_reason("frames", "total");
@@ -376,6 +384,10 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   std::vector<Ref> made;
   if (!bind_constants(&traced, &made)) return nullptr;
   int failed = record_places(&traced, activation);
+  if (failed >= 0 && traced.ran_foreign_code) {
+    *disturbed = true;
+    return nullptr;
+  }
   if (failed >= 0) {
     entry.beyond_help = true;
     internal_failure("the guards of a new segment do not hold at " + place() + ": number " + std::to_string(failed));
@@ -412,8 +424,11 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation) {
   segment->tensor_ops = traced.tensor_ops;
   if (traced.reads_compiling) segment->returns = false;
   if (!input.policy.fuse) ++counters.unfused;
+  pin(segment);  // who is told may reset
   tell(entry, *segment, traced, now_us() - start);
-  return segment;
+  bool lives = segment->entry != nullptr;
+  unpin(segment);
+  return lives ? segment : nullptr;
 }
 
 }  // namespace
@@ -521,7 +536,17 @@ Segment* compile_segment(Entry& entry, const Activation& activation) {
     bool generalises = learn(entry, activation);
     entry.full_misses = generalises ? 0 : entry.full_misses + 1;
     if (!generalises && !has_room(entry)) return nullptr;
-    return trace_and_emit(entry, activation);
+    constexpr int kMostAttempts = 3, kMostDisturbed = 8;  // what is set up once is there at the second attempt
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      bool disturbed = false;
+      Segment* made = trace_and_emit(entry, activation, &disturbed);
+      if (!disturbed) return made;
+    }
+    entry.beyond_help = ++entry.disturbed >= kMostDisturbed;
+    ++counters.fallbacks;
+    count_reason("fallback", "the backend or a marked function changes what a guard looks at, at " +
+                                 place_text(activation.code, entry.offset));
+    return nullptr;
   } catch (const std::exception& failure) {
     if (PyErr_Occurred()) PyErr_Clear();
     entry.beyond_help = true;

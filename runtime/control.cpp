@@ -63,8 +63,7 @@ PyObject* rebuild_disabled(Wrapper* wrapper) {
   auto* self = reinterpret_cast<Disabled*>(wrapper);
   Ref module(PyImport_ImportModule("kintsugi.compiler"));
   Ref function(module ? PyObject_GetAttrString(module.get(), "disable") : nullptr);
-  Ref original(function ? PyObject_GetAttrString(reinterpret_cast<PyObject*>(self), "__wrapped__") : nullptr);
-  return original ? Py_BuildValue("O(OO)", function.get(), original.get(), self->recursive ? Py_True : Py_False)
+  return function ? Py_BuildValue("O(OO)", function.get(), original_of(wrapper), self->recursive ? Py_True : Py_False)
                   : nullptr;
 }
 
@@ -75,16 +74,21 @@ const WrapperKind disabled_kind = {"kintsugi._runtime._driver.DisabledFunction",
                                    release_disabled,
                                    rebuild_disabled};
 
-// make_disabled(callable, recursive, reason) -> DisabledFunction
+// make_disabled(callable, recursive, reason, original=callable) -> DisabledFunction
 PyObject* make_disabled(PyObject*, PyObject* args) {
-  PyObject *callable, *reason;
+  PyObject *callable, *reason, *original = nullptr;
   int recursive;
-  if (!PyArg_ParseTuple(args, "OpO", &callable, &recursive, &reason)) return nullptr;
-  auto* made = reinterpret_cast<Disabled*>(make_wrapper(disabled_type, callable, call_disabled));
+  if (!PyArg_ParseTuple(args, "OpO|O", &callable, &recursive, &reason, &original)) return nullptr;
+  auto* made = reinterpret_cast<Disabled*>(make_wrapper(disabled_type, callable, call_disabled, original));
   if (made == nullptr) return nullptr;
   made->recursive = recursive != 0;
   made->reason = reason == Py_None ? nullptr : Py_NewRef(reason);
   return reinterpret_cast<PyObject*>(made);
+}
+
+PyObject* stands_for(PyObject*, PyObject* callable) {
+  bool is_wrapper = Py_TYPE(callable) == disabled_type || compiled_target(callable) != nullptr;
+  return Py_NewRef(is_wrapper ? original_of(reinterpret_cast<Wrapper*>(callable)) : Py_None);
 }
 
 PyObject* skip_code(PyObject*, PyObject* code) {
@@ -170,7 +174,8 @@ PyObject* reset(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {
     {"make_disabled", make_disabled, METH_VARARGS,
-     "make_disabled(callable, recursive, reason): see kt.compiler.disable"},
+     "make_disabled(callable, recursive, reason, original=callable): see kt.compiler.disable"},
+    {"stands_for", stands_for, METH_O, "what a wrapper stands in for; None for any other object"},
     {"disabled_facts", disabled_facts, METH_O, "(function, recursive, reason) of a disabled function, else None"},
     {"skip_code", skip_code, METH_O, "skip_code(code): its own frames are never captured; what it calls is"},
     {"set_stance", set_stance, METH_VARARGS, "set_stance(number, backend or None): see kt.compiler.set_stance"},

@@ -1,6 +1,7 @@
 #include "runtime/entry.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "kernels/layout.h"
@@ -19,10 +20,21 @@ std::unordered_set<CodeRecord*>& records() {
   return *all;
 }
 
+// Entries that serve one backend or one isolated wrapper, by its number.
+enum Owner { kBackends, kIsolations };
+std::unordered_set<Entry*>& own_entries(Owner owner, int32_t number) {
+  static auto* all = new std::unordered_map<int32_t, std::unordered_set<Entry*>>[2];
+  return all[owner][number > 0 ? number : 0];
+}
+
 void drop_record(void* data) {  // the code object dies
   auto* record = static_cast<CodeRecord*>(data);
   if (record == nullptr) return;
   records().erase(record);
+  for (auto& entry : record->entries) {
+    own_entries(kBackends, entry->policy.backend).erase(entry.get());
+    own_entries(kIsolations, entry->policy.isolation).erase(entry.get());
+  }
   SavedError saved;
   for (auto& entry : record->entries)
     while (!entry->segments.empty()) retire(entry->segments.back());
@@ -102,14 +114,6 @@ bool is_internal(PyCodeObject* code) {
   return text != nullptr && !package_folder.empty() && std::string(text).rfind(package_folder, 0) == 0;
 }
 
-void retire_backend(int32_t backend) {
-  std::vector<Segment*> all;
-  for (CodeRecord* record : records())
-    for (auto& entry : record->entries)
-      if (entry->policy.backend == backend) all.insert(all.end(), entry->segments.begin(), entry->segments.end());
-  for (Segment* segment : all) retire(segment);
-}
-
 bool init_entries() {
   extra_index = _PyEval_RequestCodeExtraIndex(drop_record);
   if (extra_index >= 0) {
@@ -156,6 +160,8 @@ Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int dept
   entry->nulls = nulls;
   entry->policy = policy;
   entry->next = latest;
+  if (policy.backend > 0) own_entries(kBackends, policy.backend).insert(entry.get());
+  if (policy.isolation > 0) own_entries(kIsolations, policy.isolation).insert(entry.get());
   return latest = entry.get();
 }
 
@@ -186,17 +192,35 @@ Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {
   return segment;
 }
 
-void retire(Segment* segment) {
+static void detach(Segment* segment) {
   Entry* entry = segment->entry;
-  if (entry == nullptr) return;
   auto& segments = entry->segments;
   segments.erase(std::find(segments.begin(), segments.end(), segment));
   if (entry->first == segment) entry->first = segments.empty() ? nullptr : segments.back();
   segment->entry = nullptr;
+}
+
+void retire(Segment* segment) {
+  if (segment->entry == nullptr) return;
+  detach(segment);
   if (segment->running == 0) free_retired(segment);
 }
 
+// Freeing runs code that may retire others: first all are out of everybody's reach. Those that run are freed as they
+// end.
+static void free_idle(std::vector<Segment*>* detached) {
+  detached->erase(std::remove_if(detached->begin(), detached->end(), [](Segment* each) { return each->running != 0; }),
+                  detached->end());
+  for (Segment* segment : *detached) free_retired(segment);
+}
+
+void retire_all(std::vector<Segment*> segments) {
+  for (Segment* segment : segments) detach(segment);
+  free_idle(&segments);
+}
+
 void free_retired(Segment* segment) {
+  ++foreign_runs;
   // A weakref may be dying right now, and dropping objects may run code: first nobody can find the segment any more.
   if (segment->death != nullptr) PyCapsule_SetContext(PyCFunction_GET_SELF(segment->death), nullptr);
   for (PyObject* weak : segment->weak) Py_DECREF(weak);
@@ -224,26 +248,46 @@ bool evict_oldest(const Segment* keep) {
   return true;
 }
 
+// As if nothing had been compiled there.
+static void forget(Entry* entry, std::vector<Segment*>* detached) {
+  entry->memory = {};
+  entry->limit_told = entry->beyond_help = entry->skipped = entry->seen = false;
+  entry->examples.clear();
+  entry->outdated = entry->forced_misses = entry->full_misses = entry->disturbed = 0;
+  entry->first = nullptr;
+  for (Segment* segment : std::exchange(entry->segments, {})) {
+    segment->entry = nullptr;
+    detached->push_back(segment);
+  }
+}
+
 void reset_entries() {
   std::vector<Segment*> all;
   for (CodeRecord* record : records()) {
     record->plain = false;
     record->fruitless_runs = record->wasted_runs = 0;
     record->plain_types.clear();
-    for (auto& entry : record->entries) {
-      entry->memory = {};
-      entry->limit_told = entry->beyond_help = entry->skipped = entry->seen = false;
-      entry->examples.clear();
-      entry->forced_misses = entry->full_misses = 0;
-      entry->first = nullptr;
-      for (Segment* segment : std::exchange(entry->segments, {})) {
-        segment->entry = nullptr;
-        all.push_back(segment);
-      }
-    }
+    for (auto& entry : record->entries) forget(entry.get(), &all);
   }
-  for (Segment* segment : all)
-    if (segment->running == 0) free_retired(segment);
+  free_idle(&all);
+}
+
+void retire_policy(int32_t backend, int32_t isolation) {
+  std::vector<Segment*> all;
+  if (backend > 0)
+    for (Entry* entry : own_entries(kBackends, backend)) forget(entry, &all);
+  if (isolation > 0)
+    for (Entry* entry : own_entries(kIsolations, isolation)) forget(entry, &all);
+  free_idle(&all);
+}
+
+// Segments that run are held by more than their entries.
+int visit_segments(int32_t backend, visitproc visit, void* arg) {
+  for (const Entry* entry : own_entries(kBackends, backend))
+    for (const Segment* segment : entry->segments)
+      for (size_t i = 0; i < segment->holds.size() && segment->running == 0; ++i)
+        if (segment->holds[i] == Hold::kStrong) Py_VISIT(static_cast<PyObject*>(segment->code->bindings[i]));
+  return 0;
 }
 
 uint64_t next_tick() { return ++ticks; }

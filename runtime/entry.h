@@ -64,6 +64,7 @@ struct Entry {
   EntryMemory memory;
   int32_t outdated = 0;       // segments retired because a class changed
   int32_t forced_misses = 0;  // that miss_every_guard asked for
+  int32_t disturbed = 0;      // traces that came to nothing, since a backend changed what their guards look at
   int32_t full_misses = 0;    // with all its segments there, from which nothing was learnt
   bool limit_told = false;
   bool beyond_help = false;  // tracing failed for a reason that will not go away
@@ -98,6 +99,7 @@ Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int dept
 // Takes what trace() answered and the code made from it. Holds bindings as `holds` says.
 Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds);
 void retire(Segment* segment);
+void retire_all(std::vector<Segment*> segments);  // safe with code that freeing them runs
 // Fast-path brackets around native code and around reading its exits.
 inline void pin(Segment* segment) { ++segment->running; }
 void free_retired(Segment* segment);
@@ -110,7 +112,10 @@ inline void unpin(Segment* segment) {
 bool evict_oldest(const Segment* keep);
 // Drops every segment, mark and memory.
 void reset_entries();
-void retire_backend(int32_t backend);
+// Drops what was compiled for a backend or for an isolated wrapper; 0: not asked for. Their entries stay for the next
+// one of this number.
+void retire_policy(int32_t backend, int32_t isolation);
+int visit_segments(int32_t backend, visitproc visit, void* arg);  // what those hold, for the collector
 uint64_t next_tick();
 
 }  // namespace kintsugi

@@ -210,15 +210,23 @@ PyObject* set_logging_sets(PyObject*, PyObject* args) {
   Py_XSETREF(ignored, Py_NewRef(b));
   Py_RETURN_NONE;
 }
-// Functions and methods only: their hashes run no code of the program.
+// As `==` on functions and methods, but no __hash__ or __eq__ of the program's is asked.
+bool is_same(PyObject* one, PyObject* other) {
+  if (one == other) return true;
+  if (PyMethod_Check(one) && PyMethod_Check(other))
+    return PyMethod_GET_SELF(one) == PyMethod_GET_SELF(other) &&
+           PyMethod_GET_FUNCTION(one) == PyMethod_GET_FUNCTION(other);
+  return PyCFunction_CheckExact(one) && PyCFunction_CheckExact(other) &&
+         PyCFunction_GET_SELF(one) == PyCFunction_GET_SELF(other) &&
+         PyCFunction_GET_FUNCTION(one) == PyCFunction_GET_FUNCTION(other);
+}
 bool is_member(PyObject* set, PyObject* callable) {
   if (set == nullptr || PySet_GET_SIZE(set) == 0) return false;
-  if (PyMethod_Check(callable) && !compares_by_identity(PyMethod_GET_SELF(callable))) return false;
-  bool known = PyFunction_Check(callable) || PyCFunction_Check(callable) || PyMethod_Check(callable) ||
-               Py_TYPE(callable) == &PyMethodDescr_Type || PyType_Check(callable) || is_disabled(callable);
-  int found = known ? PySet_Contains(set, callable) : 0;
-  if (found < 0) PyErr_Clear();
-  return found > 0;
+  PyObject* member;
+  Py_hash_t hash;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &member, &hash);)
+    if (is_same(member, callable)) return true;
+  return false;
 }
 
 PyObject* is_operator(PyObject*, PyObject* callable) { return PyBool_FromLong(find_row(callable) != nullptr); }

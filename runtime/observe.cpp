@@ -8,6 +8,7 @@
 namespace kintsugi {
 
 Counters counters;
+uint64_t foreign_runs = 0;
 
 namespace {
 
@@ -203,11 +204,15 @@ PyObject* stop_recording(PyObject*, PyObject*) {
 PyObject* log_sink = nullptr;
 
 void tell_python(LogKind kind, const std::string& text) {
+  ++foreign_runs;
   SavedError saved;
   Ref message(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   Ref sink = Ref::share(log_sink);
   Ref done(message && sink ? PyObject_CallFunction(sink.get(), "sO", name_of(kind), message.get()) : nullptr);
-  if (!done) PyErr_Clear();  // a handler of the program's failed; what is compiled does not depend on it
+  if (done) return;  // else a handler of the program's failed; what is compiled does not depend on it
+  bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+  PyErr_Clear();
+  if (interrupted) PyErr_SetInterrupt();  // once more, where Python looks for it
 }
 
 PyObject* set_log_sink(PyObject*, PyObject* sink) {

@@ -36,6 +36,8 @@ struct Counters {
 #undef KN_COUNTER
 };
 extern Counters counters;
+// How often our own work has run code of the program: handlers of records, finalisers of what segments held.
+extern uint64_t foreign_runs;
 
 // Reasons under a heading: "hand_over", "fallback", "graph_break", ... Text to number.
 void count_reason(const char* heading, const std::string& text, int64_t times = 1);

@@ -60,8 +60,10 @@ PyObject* reduce(PyObject* self, PyObject*) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(as_wrapper(self)->function);
+  Py_VISIT(as_wrapper(self)->original);
   Py_VISIT(as_wrapper(self)->dict);
-  return 0;
+  auto visit_rest = kind_of(self).visit;
+  return visit_rest == nullptr ? 0 : visit_rest(as_wrapper(self), visit, arg);
 }
 
 // The function stays until the end: a wrapper that is called while its cycle is taken apart still has to answer.
@@ -78,6 +80,7 @@ void deallocate(PyObject* self) {
   if (kind_of(self).release != nullptr) kind_of(self).release(wrapper);
   Py_CLEAR(wrapper->dict);
   Py_CLEAR(wrapper->function);
+  Py_CLEAR(wrapper->original);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -119,12 +122,15 @@ PyTypeObject* make_wrapper_type(const WrapperKind* kind) {
   return type;
 }
 
-Wrapper* make_wrapper(PyTypeObject* type, PyObject* function, vectorcallfunc vectorcall) {
+PyObject* original_of(Wrapper* wrapper) { return wrapper->original != nullptr ? wrapper->original : wrapper->function; }
+
+Wrapper* make_wrapper(PyTypeObject* type, PyObject* function, vectorcallfunc vectorcall, PyObject* original) {
   Ref self(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   Wrapper* wrapper = as_wrapper(self.get());
   wrapper->vectorcall = vectorcall;
   wrapper->function = Py_NewRef(function);
+  wrapper->original = Py_XNewRef(original);
   wrapper->dict = PyDict_New();
   if (wrapper->dict == nullptr) return nullptr;
   // As functools.wraps does: the function's own attributes, then the names.
@@ -136,7 +142,7 @@ Wrapper* make_wrapper(PyTypeObject* type, PyObject* function, vectorcallfunc vec
     if (!value) PyErr_Clear();
     if (value && PyDict_SetItemString(wrapper->dict, name, value.get()) < 0) return nullptr;
   }
-  if (PyDict_SetItemString(wrapper->dict, "__wrapped__", function) < 0) return nullptr;
+  if (PyDict_SetItemString(wrapper->dict, "__wrapped__", original_of(wrapper)) < 0) return nullptr;
   return reinterpret_cast<Wrapper*>(self.release());
 }
 

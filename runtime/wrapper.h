@@ -9,7 +9,8 @@ namespace kintsugi {
 struct Wrapper {
   PyObject ob_base;
   vectorcallfunc vectorcall;
-  PyObject* function;  // what it stands in for: a PyFunctionObject for compile(), any callable for disable()
+  PyObject* function;  // what it calls: a PyFunctionObject for compile(), any callable for disable()
+  PyObject* original;  // what it stands in for, if that is another; `__wrapped__` may say anything
   PyObject* dict;
   PyObject* weakrefs;
 };
@@ -23,11 +24,13 @@ struct WrapperKind {
   const char* document;
   const char* word;  // for repr: "compiled"
   void (*release)(Wrapper*);
-  PyObject* (*rebuild)(Wrapper*);  // the tuple that __reduce__ answers
+  PyObject* (*rebuild)(Wrapper*);                      // the tuple that __reduce__ answers
+  int (*visit)(Wrapper*, visitproc, void*) = nullptr;  // what the instance holds beyond the Wrapper; may be null
 };
 PyTypeObject* make_wrapper_type(const WrapperKind* kind);  // kind must live as long as the process
 
-// A new wrapper around `function`, attributes copied. The caller fills in the rest.
-Wrapper* make_wrapper(PyTypeObject* type, PyObject* function, vectorcallfunc vectorcall);
+// A new wrapper around `function`, attributes copied. The caller fills in the rest. `original`: what it stands in for.
+Wrapper* make_wrapper(PyTypeObject* type, PyObject* function, vectorcallfunc vectorcall, PyObject* original = nullptr);
+PyObject* original_of(Wrapper* wrapper);  // borrowed
 
 }  // namespace kintsugi

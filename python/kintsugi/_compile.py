@@ -63,15 +63,11 @@ def compile_again(function, fullgraph, dynamic, backend):
 
 def stripped(function):
     """The function below wrappers of ours. Only the object's own type decides, not attributes that functools.wraps copies."""
-    while True:
-        if type(function) is _driver.CompiledFunction:
-            function = function.__wrapped__
-        elif type(function) is _driver.DisabledFunction:
-            function = function.__wrapped__
-        elif isinstance(function, types.MethodType) and stripped(function.__func__) is not function.__func__:
-            function = types.MethodType(stripped(function.__func__), function.__self__)
-        else:
-            return function
+    while (inside := _driver.stands_for(function)) is not None:
+        function = inside
+    if type(function) is types.MethodType and (inside := stripped(function.__func__)) is not function.__func__:
+        return types.MethodType(inside, function.__self__)
+    return function
 
 
 def _wrap(model, settings):

@@ -27,20 +27,27 @@ def cond(pred, true_fn, false_fn, operands=()):
         raise RuntimeError(f"kt.cond takes a tensor of one element as predicate, not one of {pred.numel()}")
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("kt.cond takes two callables as branches")
-    if not isinstance(operands, (tuple, list)) or not all(map(_is_operand, operands)):
+    if not isinstance(operands, (tuple, list)) or not _are_operands(operands):
         raise RuntimeError("kt.cond takes a tuple or list of tensors, or of containers of tensors, as operands")
     return (true_fn if pred else false_fn)(*operands)
 
 
-def _is_operand(value):
-    if isinstance(value, (tuple, list)):
-        return all(map(_is_operand, value))
-    if isinstance(value, dict):
-        return all(map(_is_operand, value.values()))
-    if value is None or isinstance(value, (_runtime.Tensor, bool, int, float)):
-        return True
-    parts = parts_of(value)
-    return parts is not None and all(map(_is_operand, parts[0]))
+def _are_operands(operands):
+    seen, waiting = {}, [operands]  # a container may hold itself
+    while waiting:
+        value = waiting.pop()
+        if value is None or isinstance(value, (_runtime.Tensor, bool, int, float)) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, (tuple, list)):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        elif (parts := parts_of(value)) is not None:
+            waiting.extend(parts[0])
+        else:
+            return False
+    return True
 
 
 _driver.mark(print, "printed")

@@ -68,9 +68,7 @@ def disable(fn=None, recursive=True, *, reason=None):
     for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
         setattr(copy, name, getattr(function, name))
     _driver.skip_code(copy.__code__)
-    wrapper = _driver.make_disabled(copy, False, reason)
-    wrapper.__wrapped__ = function
-    return _marked_like(wrapper, function)
+    return _marked_like(_driver.make_disabled(copy, False, reason, function), function)
 
 
 def _marked_like(wrapper, function):

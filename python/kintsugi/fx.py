@@ -2,6 +2,7 @@
 import itertools
 import keyword
 import operator
+import types
 
 import kintsugi as _kt
 
@@ -256,9 +257,8 @@ def build(inputs, calls, outputs):
 class _Caller:
     """What a segment runs where a backend answered code of its own: calls it and looks at what comes."""
 
-    def __init__(self, compiled, outputs, dynamic, backend):
-        self.compiled, self.dynamic, self.backend = compiled, dynamic, backend
-        self.examples = [node.meta["example_value"] for node in outputs]
+    def __init__(self, compiled, examples, dynamic, backend):
+        self.compiled, self.examples, self.dynamic, self.backend = compiled, examples, dynamic, backend
 
     def __call__(self, *inputs):
         answer = self.compiled(*inputs)
@@ -282,15 +282,24 @@ class _Caller:
                            f"the graph has {example.dtype} and {tuple(example.shape)}")
 
 
+def _contents(nodes):
+    """What makes a graph; the same objects as long as nobody edits it."""
+    return [part for node in nodes for part in (node, node.op, node.target, node.args, node.kwargs)]
+
+
 def compile_graph(backend, inputs, calls, outputs, dynamic, fullgraph):
     """None: the backend answers the graph's own code. Else what is called in its place. False: it failed under suppress_errors."""
     from ._dynamo import backends, config, exc
     module, wanted = build(inputs, calls, outputs)
     nodes = [*module.graph.nodes]
+    examples = [node.meta["example_value"] for node in wanted]
+    before = _contents(nodes)
     try:
         compiled = backend(module, [example for _, _, example in inputs])
         if not callable(compiled):
             raise TypeError(f"a backend has to answer a callable, not {compiled!r}")
+        is_own = (compiled is module or compiled is module._forward or
+                  type(compiled) is types.MethodType and compiled.__self__ is module and compiled.__func__ is GraphModule.__call__)
     except Exception as error:
         if config.suppress_errors and not fullgraph:
             import logging
@@ -301,8 +310,8 @@ def compile_graph(backend, inputs, calls, outputs, dynamic, fullgraph):
     finally:  # the graph may live on; the arguments of this call need not
         given = {id(example) for _, _, example in inputs}
         for node in nodes:
-            if id(node.meta.get("example_value")) in given and node not in wanted:
+            if type(node.meta) is dict and id(node.meta.get("example_value")) in given and node not in wanted:
                 node.meta = {**node.meta, "example_value": None}
-    if compiled is module._forward or compiled is module or getattr(compiled, "__self__", None) is module:
+    if is_own and list(map(id, _contents(module.graph.nodes))) == list(map(id, before)):
         return None
-    return _Caller(compiled, wanted, bool(dynamic), backends.name_of(backend))
+    return _Caller(compiled, examples, bool(dynamic), backends.name_of(backend))

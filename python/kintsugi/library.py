@@ -7,8 +7,8 @@ from . import _runtime
 from ._opaque import FakeContext, NoFakeRule
 from ._runtime import _driver
 
-Tensor = _runtime.Tensor
-_SCALARS = (int, float, bool, str, type(_runtime.float32), Tensor)
+_Tensor = _runtime.Tensor
+_SCALARS = (int, float, bool, str, type(_runtime.float32), _Tensor)
 
 
 class _Namespace:
@@ -57,9 +57,9 @@ class CustomOp:
     def __call__(self, *args, **kwargs):
         kernel = self._kernels.get("cpu") if "cpu" not in self._off else None
         answer = (kernel or self._function)(*args, **kwargs)
-        inputs = [each for each in (*args, *kwargs.values()) if type(each) is Tensor]
+        inputs = [each for each in (*args, *kwargs.values()) if type(each) is _Tensor]
         for part in answer if isinstance(answer, (tuple, list)) else (answer,):
-            if type(part) is Tensor and any(part is each or _share(part, each) for each in inputs):
+            if type(part) is _Tensor and any(part is each or _share(part, each) for each in inputs):
                 raise RuntimeError(f"{self._name}: the result shares memory with an input; return a clone")
         return answer
 
@@ -71,10 +71,13 @@ class CustomOp:
 
     def register_kernel(self, device_types, fn=None, /):
         """Another body for a device; "cpu" is the only one there is."""
+        devices = [device_types] if isinstance(device_types, str) else list(device_types or ["cpu"])
+        for device in devices:
+            if device != "cpu":
+                raise NotImplementedError(f"{self._name}: there is no device {device!r}, only cpu")
         if fn is None:
-            return lambda function: self.register_kernel(device_types, function)
-        for device in [device_types] if isinstance(device_types, str) else device_types or ["cpu"]:
-            self._kernels[device] = fn
+            return lambda function: self.register_kernel(devices, function)
+        self._kernels.update(dict.fromkeys(devices, fn))
         return fn
 
     def register_autograd(self, backward, /, *, setup_context=None):
