@@ -100,6 +100,7 @@ Ref Tracer::tree_placeholder(Value* value, PyObject* node, Shown* shown) {
   }
   Ref context = known_context(item_at(flat, 1));
   if (!list || !context) return refuse(BreakReason::k_nonstrict_context);
+  expect_foreign_code();
   Ref built(PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(node, kUnflatten), list.get(), context.get(), nullptr));
   if (!built) {
     PyErr_Clear();
