@@ -58,33 +58,39 @@ class NodeTable {
   ~NodeTable() { clear(); }
   const MachineKernel* find(const Node& node, OpError* error) {
     const uint64_t key = node.key();
-    Place& place = places_[(key * 0x9E3779B97F4A7C15u) >> (64 - kBits)];
-    if (place.key == key && place.kernel != nullptr) return static_cast<const MachineKernel*>(place.kernel);
+    // A few places for each key, the latest first: operations that alternate must not put each other out.
+    Place* places = &places_[(key * 0x9E3779B97F4A7C15u) >> (64 - kBits) << kWayBits];
+    for (int way = 0; way < kWays; ++way) {
+      if (places[way].key != key || places[way].kernel == nullptr) continue;
+      if (way != 0) std::swap(places[0], places[way]);
+      return static_cast<const MachineKernel*>(places[0].kernel);
+    }
     Kernel* kernel = acquire_kernel(node.spec(), error);
     if (kernel == nullptr && error->kind == ErrorKind::kMemory) {  // what we hold may be all there is
       clear();
       kernel = acquire_kernel(node.spec(), error);
     }
     if (kernel == nullptr) return nullptr;
-    if (place.kernel != nullptr) release_kernel(place.kernel);
-    place = {key, kernel};
+    if (places[kWays - 1].kernel != nullptr) release_kernel(places[kWays - 1].kernel);
+    std::move_backward(places, places + kWays - 1, places + kWays);
+    places[0] = {key, kernel};
     return static_cast<const MachineKernel*>(kernel);
   }
 
  private:
-  static constexpr int kBits = 8;
+  static constexpr int kBits = 7, kWayBits = 2, kWays = 1 << kWayBits, kPlaces = kWays << kBits;
   struct Place {
     uint64_t key = 0;
     Kernel* kernel = nullptr;
   };
   void clear() {
-    for (int i = 0; i < 1 << kBits; ++i) {
+    for (int i = 0; i < kPlaces; ++i) {
       Place& place = places_[i];
       if (place.kernel != nullptr) release_kernel(place.kernel);
       place = {};
     }
   }
-  std::unique_ptr<Place[]> places_ = std::make_unique<Place[]>(1 << kBits);  // thread-local room in a library is scarce
+  std::unique_ptr<Place[]> places_ = std::make_unique<Place[]>(kPlaces);  // thread-local room in a library is scarce
 };
 thread_local NodeTable node_table;
 

@@ -173,13 +173,14 @@ PyObject* marks_of(PyObject*, PyObject* object) {
   return names.release();
 }
 
-// same_layout(a, b, dynamic): of two tensors; dynamic: their dtypes and ranks only.
+// same_layout(a, b, dynamic): of two tensors; dynamic: their dtypes, ranks and gradients only.
 PyObject* same_layout(PyObject*, PyObject* args) {
   PyObject *a, *b;
   int dynamic;
   if (!PyArg_ParseTuple(args, "O!O!p", &TensorType, &a, &TensorType, &b, &dynamic)) return nullptr;
   const Layout *left = as_tensor(a)->layout, *right = as_tensor(b)->layout;
-  return PyBool_FromLong(left == right || (dynamic && left->dtype == right->dtype && left->rank == right->rank));
+  bool alike = left->dtype == right->dtype && left->rank == right->rank && left->gradients == right->gradients;
+  return PyBool_FromLong(left == right || (dynamic && alike));
 }
 
 PyObject* same_memory(PyObject*, PyObject* args) {

@@ -272,7 +272,11 @@ class _Caller:
             raise RuntimeError(f"what backend {self.backend!r} made answers {part!r} where the graph has a {type(example).__name__}")
         if type(example) is int and not -1 << 63 <= part < 1 << 63:
             raise RuntimeError(f"what backend {self.backend!r} made answers {part!r} where the graph has an int of 64 bits")
-        if type(example) is not _kt.Tensor or _driver.same_layout(part, example, self.dynamic):
+        if type(example) is not _kt.Tensor:
+            return part
+        if (wanted := _kt._runtime._gradients(example)) != _kt._runtime._gradients(part):
+            part = _kt._runtime._set_gradients(part.detach(), wanted)  # modes that the graph does not show
+        if _driver.same_layout(part, example, self.dynamic):
             return part
         if part.dtype == example.dtype and tuple(part.shape) == tuple(example.shape):
             like = part.contiguous()

@@ -278,6 +278,26 @@ def test_copies_and_pickles():
         assert isinstance(other, kt.nn.Parameter) and other.requires_grad
 
 
+def test_backends_see_the_flag_and_answers_get_it():
+    seen = []
+
+    def numbers(graph, inputs):
+        seen.append([(each.requires_grad, each.is_leaf) for each in inputs])
+        return lambda *args: [kt.tensor(each.tolist()) for each in graph(*args)]
+
+    def f(x, w):
+        with kt.no_grad():
+            y = x * w
+        return y, x * w, x + 1
+
+    for backend in (numbers, "eager", lambda graph, inputs: graph.forward):
+        dynamo.reset()
+        fast = kt.compile(f, backend=backend)
+        for _ in range(2):
+            assert flags(fast(kt.ones(2), leaf(2))) == flags(f(kt.ones(2), leaf(2)))
+    assert seen[0] == [(False, True), (True, True)]
+
+
 def test_opaque_calls_are_shown_the_flag():
     @dynamo.allow_in_graph
     def opaque(x, w):
