@@ -27,8 +27,8 @@ Flow Tracer::jump_to(int32_t target, bool backward) {
   bool at_root = frames_.size() == 1;
   bool entered_here = at_root && target == input_.offset;
   if (!entered_here && ++now.loop_turns[target] < input_.policy.unroll_limit) return Flow::kGo;
-  bool of_objects = !entered_here && !now.stack.empty() && walks_over_objects(now.stack.back());
-  if (of_objects && now.loop_turns[target] < kMostObjects) {
+  bool of_modules = !entered_here && !now.stack.empty() && walks_over_modules(now.stack.back());
+  if (of_modules && now.loop_turns[target] < kMostModules) {
     instructions_ = std::max(0, instructions_ - kInstructionsATurn);
     return Flow::kGo;
   }
@@ -205,7 +205,7 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   bool by_words =
       iterator->kind == ValueKind::kIterator && iterator->iterator == IteratorKind::kRange && !iterator->items.empty();
   if (by_words && !at_root) t.restart_without_this_call();
-  bool long_one = left > t.input_.policy.unroll_limit && !(left < kMostObjects && walks_over_objects(iterator));
+  bool long_one = left > t.input_.policy.unroll_limit && !(left < kMostModules && walks_over_modules(iterator));
   if (at_root && (long_one || by_words) && now.loop_turns[in.offset] == 0 &&
       now.bytecode->is_loop_header[now.bytecode->index_at[in.offset]] && in.offset != t.input_.offset) {
     t.finish(t.exit_at(ExitKind::kNext, in.offset, now.stack));

@@ -272,6 +272,7 @@ class Deep(nn.Module):
     def __init__(self, layers):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(2, 2, bias=False) for _ in range(layers))
+        self.scales = nn.ParameterList([kt.ones(2) * i for i in range(layers)])
         self.row = nn.Sequential(*[nn.Tanh() if i % 2 else nn.ReLU() for i in range(layers)])
 
     def forward(self, x):
@@ -279,6 +280,10 @@ class Deep(nn.Module):
             x = layer(x)
         for i, (layer, last) in enumerate(zip(self.layers, reversed(list(self.layers)))):
             x = x + layer(x) * i + last(x)
+        for scale, layer in zip(self.scales, self.layers):
+            x = layer(x) * scale
+        for scale in self.scales:
+            x = x + scale
         return self.row(x)
 
 

@@ -48,6 +48,7 @@ class Module:
     _parameters = _buffers = _modules = _NONE
     _plain = True  # a call is a call of forward(): no hooks, not compiled in place
     _compiled_call = None
+    _is_module_class = True  # the tracer asks: loops over modules unroll
 
     def __init__(self, *args, **kwargs):
         if args or kwargs:
