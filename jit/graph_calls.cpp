@@ -350,7 +350,9 @@ bool Tracer::hand_to_backend() {
     Ref number(PyLong_FromLong(found->second));
     if (!wanted || !number || PyList_Append(wanted.get(), number.get()) < 0) return false;
   }
-  bool dynamic = std::any_of(trace_.nodes.begin(), trace_.nodes.end(), [](const Node& node) { return node.dynamic; });
+  bool dynamic = std::any_of(trace_.nodes.begin(), trace_.nodes.end(), [](const Node& node) { return node.dynamic; }) ||
+                 std::any_of(calls_.begin(), calls_.end(),
+                             [](const GraphCall& call) { return call.out != nullptr && call.out->dynamic; });
   Ref answer;
   {
     CompilingScope compiling;

@@ -624,7 +624,8 @@ Flow Tracer::call_cond(std::vector<Value*>& arguments, PyObject* names) {
       return fail(Failure::kPending, "a warning");
     return call(given[PyObject_IsTrue(known->object) ? 1 : 2], std::move(passed), nullptr);
   }
-  if (given[0]->layout->dtype != DType::k_bool || given[0]->dynamic || given[0]->layout->count != 1)
+  if (given[0]->layout->dtype != DType::k_bool || (given[0]->dynamic && given[0]->layout->rank > 0) ||
+      given[0]->layout->count != 1)
     return fail(Failure::kUncaptured, "kt.cond: improper predicate: a tensor of one bool is wanted");
   Shown shown;
   shown.trees = true;

@@ -365,7 +365,8 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
 
 // The one element of a tensor, as a word. as: 0 int, 1 float, 2 bool, -1 by dtype. False: it breaks.
 bool Tracer::item_of(Value* tensor, int as, Value** out) {
-  if (!capture_scalars_ || tensor->kind != ValueKind::kTensor || tensor->dynamic || tensor->layout->count != 1)
+  if (!capture_scalars_ || tensor->kind != ValueKind::kTensor || (tensor->dynamic && tensor->layout->rank > 0) ||
+      tensor->layout->count != 1)
     return false;
   if (as < 0) {
     DTypeKind kind = info(tensor->layout->dtype).kind;

@@ -116,7 +116,8 @@ bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
 
 // assert of one element: it is read at run time, and where it is false the interpreter raises.
 Flow Tracer::assert_tensor(Value* condition, int32_t target) {
-  if (condition->dynamic || condition->layout->count != 1) return stop(BreakReason::k_data_branch, "a tensor's truth");
+  if ((condition->dynamic && condition->layout->rank > 0) || condition->layout->count != 1)
+    return stop(BreakReason::k_data_branch, "a tensor's truth");
   TraceFrame& now = frame();
   ExitId exit = exit_here(ExitKind::kStep);
   Step& read = record(StepKind::k_item);

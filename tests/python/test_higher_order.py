@@ -317,3 +317,31 @@ def test_one_object_in_two_places_later_is_an_error():
     same = True
     with pytest.raises(RuntimeError, match="two places"):
         f(kt.ones(1))
+
+
+# ---- Sizes that change ---------------------------------------------------------------------------------------------
+
+
+names = {}  # pytest rewrites the assert statements of this file
+exec("def asserts(x):\n    assert x.sum() > 0, 'not positive'\n    return x + 1\n", names)
+
+
+CHANGING = {
+    "cond": lambda x: kt.cond(x.sum() > 2, lambda x: x + 1, lambda x: x - 1, (x,)),
+    "scalar": lambda x: x + x.sum().item(),
+    "int of a tensor": lambda x: x * int(x.sum()),
+    "assert": names["asserts"],
+    "opaque": lambda x: opaque_step(x) * 2,
+    "opaque structure": lambda x: opaque_pair({"a": [x, x * 2]})["b"][0] + 1,
+}
+opaque_step = kt.compiler.allow_in_graph(lambda x: x + 1)
+opaque_pair = kt.compiler.nonstrict_trace(lambda tree: {"b": (tree["a"][0] + tree["a"][1], 3)})
+
+
+@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_sizes_change(name, backend):
+    program = CHANGING[name]
+    fast = kt.compile(program, fullgraph=True, backend=backend)
+    for size in (2, 3, 4, 7, 1):
+        assert fast(kt.ones(size)).tolist() == program(kt.ones(size)).tolist()

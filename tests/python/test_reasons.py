@@ -172,7 +172,9 @@ def test_generators_are_no_roots():
         kt.compile(outside, fullgraph=True)()
 
 
-def test_sizes_that_depend_on_data():
+def test_sizes_that_depend_on_data(stress):
+    if stress == "break_everywhere":
+        pytest.skip("nothing is traced")
     with dynamo.error_on_graph_break(True), pytest.raises(dynamo.exc.Unsupported, match="Dynamic shape operator"):
         kt.compile(lambda x: some(x) + 1)(kt.ones(2))
     assert kt.compile(lambda x: some(x) + 1)(kt.ones(2)).tolist() == [3.0]
