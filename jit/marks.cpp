@@ -57,7 +57,7 @@ Flow Tracer::end_without_plan() {
 }
 
 Flow Tracer::fail(Failure failure, std::string text) {
-  result_->failure = failure;
+  result_->failure = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) ? Failure::kPending : failure;
   reason_ = BreakReason::k_internal;
   context_ = std::move(text);
   return end_without_plan();
@@ -552,7 +552,9 @@ Flow Tracer::constant_result(PyObject* function, std::vector<Value*>& arguments,
   }
   if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return fail(Failure::kPending, "interrupted");
   if (!result) return stop(BreakReason::k_opaque_fails, "of assume_constant_result");
+  bool held_by_nobody = Py_REFCNT(result.get()) == 1;
   keep(result.get());
+  if (held_by_nobody) constant_id(result.get(), Hold::kStrong);  // else it would end here, and the segment with it
   frame().stack.push_back(wrap_bound(result.get(), qualified_name(function) + "()"));
   return Flow::kGo;
 }

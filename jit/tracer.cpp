@@ -6,6 +6,7 @@
 
 #include "jit/containers.h"
 #include "runtime/frame.h"
+#include "runtime/log.h"
 
 namespace kintsugi {
 
@@ -542,7 +543,7 @@ Flow Tracer::stop(BreakReason reason, std::string context) {
   reason_ = reason;
   context_ = std::move(context);
   raising_ = nullptr;
-  PyErr_Clear();
+  forget_error();
   return Flow::kBreak;
 }
 
@@ -711,7 +712,7 @@ Status Tracer::run() {
 
   run_loop(0);
   if (result_->failure == Failure::kPending) return Status::success();
-  PyErr_Clear();
+  forget_error();
   guard_distinct();
   return Status::success();
 }
@@ -754,7 +755,7 @@ Status trace(const TraceInput& input, TraceResult* result) {
       }
       return Status::success();
     } catch (const Impure&) {
-      PyErr_Clear();
+      forget_error();
       *result = TraceResult{};
       result->failure = Failure::kUncaptured;
       result->plan.breaks.emplace_back();
@@ -765,7 +766,7 @@ Status trace(const TraceInput& input, TraceResult* result) {
       result->plan.breaks.assign(1, refused.record);
       return Status::success();
     } catch (const Restart&) {
-      PyErr_Clear();
+      forget_error();
     }
   }
   *result = TraceResult{};

@@ -414,11 +414,11 @@ Found look_up(Run& run, Entry& entry, Left* left) {
   uint64_t foreign_runs_before = foreign_runs;
   Segment* made = compile_segment(entry, activation);
   if (made == nullptr) return PyErr_Occurred() ? Found::kRaised : Found::kNone;
-  pin(made);
-  bool fits = run_segment(activation, made, left);
-  std::string why = fits ? "" : explain_miss(*made, activation);
+  bool lives = made->entry != nullptr, fits = lives && run_segment(activation, made, left);
+  std::string why = fits || !lives ? "" : explain_miss(*made, activation);
   unpin(made);
   if (fits) return Found::kLeft;
+  if (!lives) return ++counters.fallbacks, Found::kNone;
   if (foreign_runs != foreign_runs_before && !why.empty()) return ++counters.fallbacks, Found::kNone;
   entry.beyond_help = true;
   return internal_failure("a new segment does not fit at " + place_text(activation.code, entry.offset) + ": " + why)

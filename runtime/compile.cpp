@@ -424,11 +424,9 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, bool* distur
   segment->tensor_ops = traced.tensor_ops;
   if (traced.reads_compiling) segment->returns = false;
   if (!input.policy.fuse) ++counters.unfused;
-  pin(segment);  // who is told may reset
+  pin(segment);  // who is told may reset, and what only the trace has kept may end now
   tell(entry, *segment, traced, now_us() - start);
-  bool lives = segment->entry != nullptr;
-  unpin(segment);
-  return lives ? segment : nullptr;
+  return segment;
 }
 
 }  // namespace
@@ -548,7 +546,7 @@ Segment* compile_segment(Entry& entry, const Activation& activation) {
                                  place_text(activation.code, entry.offset));
     return nullptr;
   } catch (const std::exception& failure) {
-    if (PyErr_Occurred()) PyErr_Clear();
+    forget_error();
     entry.beyond_help = true;
     internal_failure("tracing " + place_text(activation.code, entry.offset) + " failed: " + failure.what());
     return nullptr;

@@ -7,7 +7,7 @@
 namespace kintsugi {
 
 // Null: there will be no segment this time, run plain; or, with an exception set, the call ends with it (a break under
-// fullgraph, a failure of ours under KINTSUGI_STRICT).
+// fullgraph, a failure of ours under KINTSUGI_STRICT). The segment comes pinned, and may have been retired already.
 Segment* compile_segment(Entry& entry, const Activation& activation);
 
 // For the stances that compile at the second call: notes what this first one holds. False: it is not the first.

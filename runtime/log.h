@@ -32,4 +32,7 @@ extern void (*record_sink)(LogKind kind, const std::string& text);
 // For what everybody should see: "kintsugi: text", once a process for each text.
 void warn_once(const std::string& text);
 
+// Drops the pending exception of something that is not needed. An interrupt comes once more, where Python looks for it.
+void forget_error();
+
 }  // namespace kintsugi

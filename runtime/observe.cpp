@@ -38,7 +38,7 @@ std::string source_line(const std::string& file, int number) {
   Ref stripped(line ? PyObject_CallMethod(line.get(), "strip", nullptr) : nullptr);
   const char* text = stripped ? PyUnicode_AsUTF8(stripped.get()) : nullptr;
   std::string result = text == nullptr ? "" : text;
-  PyErr_Clear();
+  forget_error();
   return result;
 }
 
@@ -52,6 +52,12 @@ PyObject* list_of(const std::vector<std::string>& lines) {
 }
 
 }  // namespace
+
+void forget_error() {
+  bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+  PyErr_Clear();
+  if (interrupted) PyErr_SetInterrupt();
+}
 
 UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
   UserLine result;
@@ -209,10 +215,7 @@ void tell_python(LogKind kind, const std::string& text) {
   Ref message(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   Ref sink = Ref::share(log_sink);
   Ref done(message && sink ? PyObject_CallFunction(sink.get(), "sO", name_of(kind), message.get()) : nullptr);
-  if (done) return;  // else a handler of the program's failed; what is compiled does not depend on it
-  bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
-  PyErr_Clear();
-  if (interrupted) PyErr_SetInterrupt();  // once more, where Python looks for it
+  if (!done) forget_error();  // a handler of the program's failed; what is compiled does not depend on it
 }
 
 PyObject* set_log_sink(PyObject*, PyObject* sink) {

@@ -474,6 +474,74 @@ def test_what_is_read_changes_while_tracing(what, who, kept):
             warnings.showwarning = shown
 
 
+@pytest.mark.parametrize("backend", [None, "eager", lambda graph, inputs: lambda *args: graph(*args)],
+                         ids=["none", "eager", "own"])
+def test_what_was_loaded_before_a_call_outlives_it(backend):
+    table = {}
+
+    def fill():
+        table.update(a=[object(), [5]], t=kt.ones(3), b=Box())
+        table["b"].value = [kt.ones(2)]
+
+    @dynamo.allow_in_graph
+    def wipes(x):
+        fill()
+        return x + 0
+
+    def f(x):
+        a, t, v = table["a"], table["t"], table["b"].value
+        y = wipes(x)
+        return y, t + 1, a[1], v[0] * 2, len(a)
+
+    fill()
+    fast = kt.compile(f, backend=backend)
+    for _ in range(20):
+        assert repr(fast(kt.ones(2))) == repr(f(kt.ones(2)))
+
+
+@pytest.mark.parametrize("make", [Box, lambda: [1, [2]], lambda: (1, Box()), object, lambda: {"a": Box()}, lambda: Box],
+                         ids=["object", "list", "tuple", "plain", "dict", "class"])
+def test_a_constant_result_is_one_object(make, stress):
+    asked = []
+
+    @dynamo.assume_constant_result
+    def constant():
+        asked.append(True)
+        return make()
+
+    def f(x):
+        return x + 1, constant()
+
+    fast = kt.compile(f)
+    answers = [fast(kt.ones(1))[1] for _ in range(6)]
+    gc.collect()
+    if not stress:
+        assert all(each is answers[1] for each in answers[1:]) and len(asked) <= 2
+
+
+@pytest.mark.parametrize("name", ["placeholder", "trace_call", "trace_cond", "compile_graph"])
+def test_interrupts_while_tracing_are_not_lost(name, monkeypatch, stress):
+    if stress == "break_everywhere":
+        pytest.skip("nothing is traced")
+    from kintsugi import _opaque, fx
+
+    def interrupted(*args, **named):
+        raise KeyboardInterrupt
+
+    def f(x):
+        y = kt.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+        return y if name == "trace_cond" else not_looked_into(y, [1])
+
+    fast = kt.compile(f, backend="eager")
+    monkeypatch.setattr(fx if name == "compile_graph" else _opaque, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fast(kt.ones(2))
+        for _ in range(1000):
+            pass
+    monkeypatch.undo()
+    assert fast(kt.ones(2)).tolist() == f(kt.ones(2)).tolist()
+
+
 # ---- What is left in memory ----------------------------------------------------------------------------------------------------
 
 
