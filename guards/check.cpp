@@ -71,12 +71,14 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
     if (PyErr_Occurred()) PyErr_Clear();
     return value;
   }
-  PyObject *candidate, *value;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &candidate, &value);) {
-    if (candidate == key || same_atom(candidate, key)) return value;
-    if (may_be_equal(candidate, key)) *unknown = true;
-  }
-  return nullptr;
+  const Py_hash_t hash = PyObject_Hash(key);  // of an atom: runs no code
+  PyObject* found = nullptr;
+  entries_of_hash(dict, hash, [&](PyObject* candidate, PyObject* value) {
+    if (candidate == key || same_atom(candidate, key)) found = value;
+    if (found == nullptr && may_be_equal(candidate, key)) *unknown = true;
+    return found != nullptr;
+  });
+  return found;
 }
 
 // Whether the set has the atom or lacks it, as `present` says. False too when a key is in the way that could be equal.

@@ -25,7 +25,10 @@ constexpr const char* kGuards[] = {
 class Verifier {
  public:
   explicit Verifier(const Plan& plan)
-      : plan_(plan), defined_(static_cast<size_t>(std::max(plan.value_count, 0))), visited_(plan.recipes.size()) {}
+      : plan_(plan),
+        defined_(static_cast<size_t>(std::max(plan.value_count, 0))),
+        owned_(defined_.size()),
+        visited_(plan.recipes.size()) {}
   std::string run();
 
  private:
@@ -48,6 +51,7 @@ class Verifier {
 
   const Plan& plan_;
   std::vector<bool> defined_;
+  std::vector<uint32_t> owned_;    // values, by the exit that last released them
   std::vector<uint32_t> visited_;  // recipes, by the exit or step that last reached them
   uint32_t visit_ = 0;
   std::string where_, fault_;
@@ -212,11 +216,12 @@ void Verifier::exit(ExitId id) {
   for (const RaisedState& raised : exit.raised)
     if (raised.generator < 0) index(raised.frame, exit.frames.size(), "frame");
   each_recipe(exit, [&](RecipeId id) { recipe(id); });
-  for (size_t i = 0; i < exit.owned.size(); ++i) {
-    use(exit.owned[i]);
-    for (size_t j = 0; j < i; ++j) {
-      if (exit.owned[i] == exit.owned[j]) fail("value " + std::to_string(exit.owned[i]) + " is owned twice");
-    }
+  for (ValueId value : exit.owned) {
+    use(value);
+    if (!fault_.empty()) break;
+    uint32_t& last = owned_[static_cast<size_t>(value)];
+    if (last == visit_) fail("value " + std::to_string(value) + " is owned twice");
+    last = visit_;
   }
   if (!fault_.empty()) fault_ = " -> exit " + std::to_string(id) + fault_;
 }

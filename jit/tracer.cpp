@@ -12,8 +12,9 @@ namespace kintsugi {
 
 namespace {
 
-constexpr size_t kMostGuards = 16'384;  // of a segment
-constexpr int kRestartLimit = 100;      // as many calls may turn out not to be followed inside
+constexpr size_t kMostGuards = 16'384, kMostRecords = 8192;  // of a segment
+constexpr size_t kMostRecordsAtOnce = 2048;                  // of one instruction
+constexpr int kRestartLimit = 100;                           // as many calls may turn out not to be followed inside
 
 using Clock = std::chrono::steady_clock;
 double microseconds_since(Clock::time_point start) {
@@ -80,6 +81,8 @@ Step& Tracer::record(StepKind kind) {
     acted_ =
         acted_ || (kind != StepKind::k_range_next && kind != StepKind::k_list_next && kind != StepKind::k_count_next);
   }
+  if (trace_.records.size() - records_before_ > kMostRecordsAtOnce)
+    break_from_the_start(BreakReason::k_container, "it would take thousands of steps");
   Record record;
   record.step.kind = kind;
   trace_.records.push_back(std::move(record));
@@ -620,7 +623,8 @@ Flow Tracer::run_loop(size_t floor) {
     now.before = now.stack;
     now.next = instruction.next;
     raising_ = nullptr;
-    if (++instructions_ > input_.policy.instruction_limit || plan().guards.size() > kMostGuards) {
+    if (++instructions_ > input_.policy.instruction_limit || plan().guards.size() > kMostGuards ||
+        trace_.records.size() > kMostRecords) {
       if (frames_.size() > 1) restart_without_this_call();
       if (now.offset == input_.offset) return stop(BreakReason::k_trace_limit);
       finish(exit_here(ExitKind::kNext));
@@ -636,6 +640,7 @@ Flow Tracer::run_loop(size_t floor) {
       before_.clear();
       instruction_serial_ = static_cast<int32_t>(arena_.size());
       guards_before_ = plan().guards.size();
+      records_before_ = trace_.records.size();
     }
     Flow flow = step_or_break(instruction);
     if (flow == Flow::kRaise) flow = follow_raise(floor);

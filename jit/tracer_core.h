@@ -587,7 +587,7 @@ class Tracer {
   std::vector<Value*> generators_;  // made in this trace
   bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
-  size_t guards_before_ = 0;  // the present instruction
+  size_t guards_before_ = 0, records_before_ = 0;  // the present instruction
 };
 
 inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction walks through in a trace

@@ -321,6 +321,28 @@ inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_
 }
 inline PyDictKeysObject* keys_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_keys; }
 inline PyDictValues* values_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values; }
+// The entries of the hash in a dict whose keys are not all str, until `stop` says so: probing as Objects/dictobject.c does.
+template <typename Stop>
+void entries_of_hash(PyObject* dict, Py_hash_t hash, Stop stop) {
+  constexpr int64_t kEmpty = -1;  // kDummy, -2, goes on
+  constexpr int kPerturbShift = 5;
+  PyDictKeysObject* keys = keys_of(dict);
+  auto index_at = [&](size_t slot) -> int64_t {
+    if (keys->dk_log2_size < 8) return reinterpret_cast<const int8_t*>(keys->dk_indices)[slot];
+    if (keys->dk_log2_size < 16) return reinterpret_cast<const int16_t*>(keys->dk_indices)[slot];
+    if (keys->dk_log2_size < 32) return reinterpret_cast<const int32_t*>(keys->dk_indices)[slot];
+    return reinterpret_cast<const int64_t*>(keys->dk_indices)[slot];
+  };
+  const size_t mask = static_cast<size_t>(DK_SIZE(keys)) - 1;
+  size_t perturb = static_cast<size_t>(hash), slot = perturb & mask;
+  for (int64_t index; (index = index_at(slot)) != kEmpty; slot = (slot * 5 + perturb + 1) & mask) {
+    if (index >= 0) {
+      const PyDictKeyEntry& entry = DK_ENTRIES(keys)[index];
+      if (entry.me_hash == hash && stop(entry.me_key, entry.me_value)) return;
+    }
+    perturb >>= kPerturbShift;
+  }
+}
 inline ValuePlace find_in_dict(PyObject* dict, PyObject* key) {
   return find_key(keys_of(dict), key, /*in_values=*/values_of(dict) != nullptr);
 }

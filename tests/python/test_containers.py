@@ -208,3 +208,36 @@ def test_keys_that_become_one():
     a, b, x = Plain(), Plain(), kt.tensor([1.0])
     for left, right in ((a, b), (a, b), (a, a), (b, a), (x, a), (x, x), (1, 1.0), (1, True), ("a", "b")):
         assert snapshot(compiled(left, right, x)) == snapshot(count(left, right, x))
+
+
+class Hashed:
+    """Equal to every number that its hash equals."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        return self.number == other
+
+
+@pytest.mark.parametrize("size", [3, 100, 70_000])
+@pytest.mark.parametrize("extra", [{}, {7 + 2**61 - 1: "same hash"}, {7: "seven"}, {7.0: "float"}, {(7,): "tuple"}, {Hashed(7): "user"},
+                                   {Hashed(8): "other"}])
+def test_keys_of_one_hash(size, extra):
+    def function(table, x):
+        return table.get(7, "none"), 7 in table, table.get((7,)), table[3], x + 1
+
+    def make(more):
+        table = {3 * i: i for i in range(size)}
+        table.update(more)
+        table.pop(0)
+        return table
+
+    compiled = kt.compile(function)
+    for more in ({}, extra, {}, extra):
+        table, x = make(more), kt.ones(2)
+        got, expected = compiled(table, x), function(table, x)
+        assert got[:-1] == expected[:-1] and got[-1].tolist() == expected[-1].tolist()
