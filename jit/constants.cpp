@@ -118,9 +118,11 @@ bool is_atom(PyObject* object) {
       type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
       type == &PySlice_Type)
     return true;
-  if (type == &PyCFunction_Type) {  // others are bound to an object of the program's
+  if (type == &PyCFunction_Type) {  // of a module or of a class; others may go with an object of the program's
     PyObject* self = PyCFunction_GET_SELF(object);
-    return self == nullptr || PyModule_CheckExact(self) || (PyType_Check(self) && is_atom(self));
+    if (self == nullptr || PyType_Check(self)) return self != nullptr && is_atom(self);
+    const char* name = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
+    return PyModule_CheckExact(self) && PyDict_GetItemString(PyModule_GetDict(self), name) == object;
   }
   if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type)
     return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));

@@ -168,3 +168,18 @@ def test_failing_compiles_leave_nothing():
         gc.collect()
         marks.append((sys.getallocatedblocks(), *runtime._live()))
     assert marks[2][0] - marks[1][0] < 80 and marks[2][1:] == marks[1][1:]
+
+
+def test_a_builtin_function_of_no_module_dies():
+    make = pytest.importorskip("_testcapi").create_cfunction
+
+    @kt.compile
+    def watched():
+        made = make()
+        watch = weakref.ref(made)
+        assert watch() is made
+        del made
+        return watch
+
+    for _ in range(3):
+        assert watched()() is None
