@@ -38,6 +38,71 @@ def square(input):
     return input * input
 
 
+def clamp(input, min=None, max=None):
+    """Each element, or the bound that it is beyond; bounds are numbers or tensors. `clamp([-1., 5.], 0, 2)` is `[0., 2.]`"""
+    if min is None and max is None:
+        raise ValueError("clamp: at least one of min and max is wanted")
+    if min is not None:
+        input = _rt.maximum(input, min)
+    return input if max is None else _rt.minimum(input, max)
+
+
+def reciprocal(input):
+    """1 / input."""
+    return 1.0 / input
+
+
+def rsqrt(input):
+    """1 / sqrt(input)."""
+    return 1.0 / _rt.sqrt(input)
+
+
+def isnan(input):
+    """Which elements are NaN."""
+    return input != input
+
+
+def isinf(input):
+    """Which elements are infinite."""
+    return abs(input) == math.inf
+
+
+def isfinite(input):
+    """Which elements are neither infinite nor NaN."""
+    return abs(input) < math.inf
+
+
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
+    """NaN and infinities replaced: by default with 0 and the greatest and smallest float of the dtype."""
+    if not input.dtype.is_floating_point:
+        return input.clone()
+    greatest = 3.4028234663852886e38 if input.dtype is _rt.float32 else 1.7976931348623157e308
+    input = _rt.where(input != input, 0.0 if nan is None else nan, input)
+    input = _rt.where(input == math.inf, greatest if posinf is None else posinf, input)
+    return _rt.where(input == -math.inf, -greatest if neginf is None else neginf, input)
+
+
+def mm(input, mat2):
+    """The product of two matrices."""
+    if input.dim() != 2 or mat2.dim() != 2:
+        raise RuntimeError(f"mm: two matrices are wanted, not tensors of {input.dim()} and {mat2.dim()} dimensions")
+    return input @ mat2
+
+
+def dot(input, tensor):
+    """The sum of the products of two vectors' elements."""
+    if input.dim() != 1 or tensor.dim() != 1:
+        raise RuntimeError(f"dot: two vectors are wanted, not tensors of {input.dim()} and {tensor.dim()} dimensions")
+    return input @ tensor
+
+
+def outer(input, vec2):
+    """All products of an element of one vector and one of the other, as a matrix."""
+    if input.dim() != 1 or vec2.dim() != 1:
+        raise RuntimeError(f"outer: two vectors are wanted, not tensors of {input.dim()} and {vec2.dim()} dimensions")
+    return input.unsqueeze(1) * vec2
+
+
 def numel(input):
     """How many elements there are."""
     return input.numel()
