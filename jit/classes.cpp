@@ -44,9 +44,15 @@ Ref Tracer::stand_in_for(PyObject* name, Value* value) {
     stand_ins_.emplace(object, value);  // a tuple may be the trace's alone
     return Ref::share(object);
   }
-  if (value->is_constant()) return Ref::share(value->object);
+  if (value->is_constant()) {
+    PyTypeObject* type = Py_TYPE(value->object);  // a metaclass may want to know its name
+    bool told = !ensure_version(type) || _PyType_Lookup(type, interned.set_name) != nullptr;
+    return told ? Ref() : Ref::share(value->object);
+  }
   Ref made;
   if (value->kind == ValueKind::kFunction) {
+    if (value->wrapped != nullptr && (value->wrapped->object != nullptr || !value->wrapped->entries.empty()))
+      return Ref();  // functools.wraps copies what it has
     if (value->is_real() && value->object != nullptr) return Ref::share(value->object);
     Ref globals(PyDict_New());
     made = Ref(globals ? PyFunction_New(reinterpret_cast<PyObject*>(value->code), globals.get()) : nullptr);

@@ -102,8 +102,36 @@ Value* function_of_model(Tracer& t, PyObject* object) {
   return keyword_defaults_of(real) == nullptr ? function : nullptr;
 }
 
+ValueId make_at_run_time(Tracer& t, PyObject* function, const std::vector<Value*>& arguments, PyObject* names) {
+  std::vector<ValueId> objects;
+  for (Value* argument : arguments) objects.push_back(t.object_of(argument));
+  ConstantId called = t.constant_id(function, is_atom(function) ? Hold::kStrong : Hold::kWeak);
+  ConstantId keywords = names == nullptr ? kNoConstant : t.constant_id(names, Hold::kStrong);
+  ExitId exit = t.exit_here(ExitKind::kRaise);
+  Step& step = t.record(StepKind::k_run_call);
+  step.constant = called;
+  step.imm = keywords;
+  step.list = std::move(objects);
+  step.on_fail = exit;
+  return step.dst = t.new_value();
+}
+
+// A tuple that the class made for itself, as `_fields`: it is told from others by `is`.
+Value* tuple_of_class(Tracer& t, Value* type, PyObject* name, PyObject* tuple) {
+  static PyObject* const get = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+  std::vector<Value*> items;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* atom;
+    items.push_back(t.constant(PyTuple_GET_ITEM(tuple, i)));
+    if (!t.fold(items.back(), &atom)) return nullptr;
+  }
+  Value* value = t.tuple_of(std::move(items));
+  value->id = make_at_run_time(t, get, {type, t.constant(name)}, nullptr);
+  return value;
+}
+
 // Everything in the model's dict that wrap_bound may be asked for.
-void describe(Tracer& t, PyTypeObject* model) {
+void describe(Tracer& t, Value* made, PyTypeObject* model) {
   PyObject *key, *item;
   for (Py_ssize_t at = 0; PyDict_Next(model->tp_dict, &at, &key, &item);) {
     if (t.stand_ins_.count(item) != 0) continue;
@@ -117,23 +145,12 @@ void describe(Tracer& t, PyTypeObject* model) {
       t.keep(part);
       if (t.stand_ins_.count(part) != 0) continue;
     }
-    t.stand_ins_[part] = Py_TYPE(part) == &PyFunction_Type ? function_of_model(t, part) : shared(t, part);
+    bool is_own = PyTuple_CheckExact(part) && PyTuple_GET_SIZE(part) > 0;
+    t.stand_ins_[part] = is_own                              ? tuple_of_class(t, made, key, part)
+                         : Py_TYPE(part) == &PyFunction_Type ? function_of_model(t, part)
+                                                             : shared(t, part);
     if (part != item && t.stand_ins_.count(item) == 0) t.stand_ins_[item] = nullptr;
   }
-}
-
-ValueId make_at_run_time(Tracer& t, PyObject* function, const std::vector<Value*>& arguments, PyObject* names) {
-  std::vector<ValueId> objects;
-  for (Value* argument : arguments) objects.push_back(t.object_of(argument));
-  ConstantId called = t.constant_id(function, Hold::kWeak);
-  ConstantId keywords = names == nullptr ? kNoConstant : t.constant_id(names, Hold::kStrong);
-  ExitId exit = t.exit_here(ExitKind::kRaise);
-  Step& step = t.record(StepKind::k_run_call);
-  step.constant = called;
-  step.imm = keywords;
-  step.list = std::move(objects);
-  step.on_fail = exit;
-  return step.dst = t.new_value();
 }
 
 }  // namespace
@@ -192,7 +209,6 @@ bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& argu
         t.keep(copy.get());
         t.stand_ins_[copy.get()] = found->second;
         PyType_Modified(model);
-        break;
       }
   }
   Ref made(
@@ -205,7 +221,7 @@ bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& argu
   ValueId id = make_at_run_time(t, function, arguments, named == 0 ? nullptr : all_names.get());
   auto* model = reinterpret_cast<PyTypeObject*>(made.get());
   Value* result = t.is_made_class(model) ? t.constant(made.get()) : t.made_class(made.get(), id);
-  describe(t, model);
+  describe(t, result, model);
   t.frame().stack.push_back(result);
   *flow = Flow::kGo;
   return true;

@@ -257,6 +257,51 @@ def dataclass_of_all_kinds(x):
     return [(m(1).far(), m(1) < m(2), m(1) == m(1), repr(m(3)), m.__doc__, m(1).f()) for m in made], made[0].__hash__, made
 
 
+def dataclass_with_odd_defaults(x):
+    try:
+        @dataclasses.dataclass
+        class Bad:
+            a: int
+            b: list = []
+    except ValueError as error:
+        log.append(str(error))
+
+    @dataclasses.dataclass
+    class Good:
+        a: int
+        b: object = x.shape
+    return Good(1).b, Good.__doc__
+
+
+class Told(type):
+    def __set_name__(cls, owner, name):
+        log.append((owner.__name__, name))
+
+
+class Part(metaclass=Told):
+    pass
+
+
+def attribute_that_is_told(x):
+    class Owner:
+        part = Part
+    return x + 1, Owner.part is Part
+
+
+def wrapped_abstract(x):
+    @abc.abstractmethod
+    def area(self): ...
+
+    class Shape(abc.ABC):
+        @functools.wraps(area)
+        def area(self):
+            return 2
+    try:
+        return Shape().area()
+    except TypeError as error:
+        return x, str(error)
+
+
 def slotted_dataclass(x):
     @dataclasses.dataclass(slots=True)
     class Slim:
@@ -278,6 +323,13 @@ def named_tuples_of_all_kinds(x):
     one = a(1)
     return (one, a._make([1, 2]), one._asdict(), repr(one), b._fields, c.__module__, a._field_defaults, a.__doc__, a.p.__doc__,
             one == (1, 3), hash(one) == hash((1, 3)), one < a(2), [a, b, c], one._replace(p=5), a.__new__.__name__)
+
+
+def fields_are_each_class_own(x):
+    made = [collections.namedtuple("P", "a b") for _ in range(2)]
+    fields = [m._fields for m in made]
+    log.append((fields[0] is fields[1], fields[0] is made[0]._fields, made[0].__match_args__ is fields[0]))
+    return made[0](1, 2), fields, made
 
 
 def named_tuple_that_derives(x):
@@ -486,6 +538,16 @@ def test_program(program):
     for _ in range(3):
         assert outcome(fast, x3()) == want
     assert native["fallbacks"] == 0 or kt._dynamo.config  # the values are what counts here
+
+
+def test_fields_that_leave_are_those_of_the_class():
+    def make(x):
+        P = collections.namedtuple("P", "a b")
+        return P, P._fields, P(x, 1)._fields
+    fast = kt.compile(make)
+    for _ in range(3):
+        made, fields, same = fast(x3())
+        assert made._fields is fields is same and made.__match_args__ is fields
 
 
 # ---- What stays behind -----------------------------------------------------------------------------------------------
