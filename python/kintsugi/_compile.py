@@ -1,7 +1,6 @@
 """kt.compile: which Python function is behind a callable, and the wrapper around it."""
 import functools
 import os
-import sys
 import types
 import warnings
 
@@ -85,7 +84,8 @@ def _wrap(model, settings):
         if call is not None:
             model.__call__ = _wrap(call, settings)
         return model
-    if 'kintsugi.nn.module' in sys.modules and isinstance(model, sys.modules['kintsugi.nn.module'].Module):
+    from .nn.module import Module
+    if isinstance(model, Module):
         from .nn.optimized import OptimizedModule
         while isinstance(model, OptimizedModule):
             model = model._orig_mod

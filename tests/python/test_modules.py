@@ -124,6 +124,35 @@ def test_layers(name):
             assert np.allclose(array(plain), want, rtol=tolerance, atol=tolerance), name
 
 
+def unit(value, bits):
+    return 2.0 ** (math.frexp(value)[1] - bits)
+
+
+# (function, exact, error in units in the last place, what it gives at special values)
+BOUNDS = {
+    "erf": (F.erf, math.erf, 4, {math.inf: 1, -math.inf: -1, 0.0: 0}),
+    "sigmoid": (F.sigmoid, lambda x: 1 / (1 + math.exp(-x)), 3, {math.inf: 1, -math.inf: 0, -1e4: 0}),
+    "silu": (F.silu, lambda x: x / (1 + math.exp(-x)), 3, {math.inf: math.inf, -1e4: 0}),
+    "elu": (F.elu, lambda x: x if x > 0 else math.expm1(x), 2, {math.inf: math.inf, -math.inf: -1}),
+    "softplus": (F.softplus, lambda x: x if x > 20 else math.log1p(math.exp(x)), 4, {math.inf: math.inf, -math.inf: 0}),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_error_bounds(name):
+    function, exact, bound, special = BOUNDS[name]
+    numbers = [i / 997 * 40 - 20 for i in range(998)] + [sign * 10.0 ** -k for k in range(1, 20) for sign in (1, -1)]
+    fast = kt.compile(function, fullgraph=True)
+    for dtype, bits in ((kt.float32, 24), (kt.float64, 53)):
+        x = kt.tensor(numbers, dtype=dtype)
+        same(fast(x), function(x))
+        for at, got in zip(x.tolist(), function(x).tolist()):
+            assert abs(got - exact(at)) <= bound * unit(exact(at), bits), at
+        for at, want in special.items():
+            assert function(kt.tensor([at], dtype=dtype)).tolist() == [want], at
+        assert math.isnan(function(kt.tensor([math.nan], dtype=dtype)).item())
+
+
 FUNCTIONS = {
     "mse": (lambda x, y: F.mse_loss(x, y), lambda x, y: ((x - y) ** 2).mean()),
     "mse none": (lambda x, y: F.mse_loss(x, y, reduction="none"), lambda x, y: (x - y) ** 2),
@@ -422,6 +451,34 @@ def test_optimized_module():
     fast.eval()
     assert not net.training and not fast.training
     fast(draw(2, 3))
+
+
+def test_disabled_modules():
+    class Asks(nn.Module):
+        def forward(self, x):
+            self.answer = kt.compiler.is_compiling()
+            return x + 1
+
+    plain, x = Asks(), draw(2)
+    off = kt.compiler.disable(plain)
+    assert isinstance(off, nn.Module) and off._orig_mod is plain
+    fast = kt.compile(lambda x: off(x) * 2)
+    for _ in range(2):
+        same(fast(x), (x + 1) * 2)
+        assert plain.answer is False
+    with pytest.raises(dynamo.exc.Unsupported, match="disable"):
+        kt.compile(lambda x: off(x), fullgraph=True)(x)
+    if not STRESS:
+        kt.compile(plain)(x)
+        assert plain.answer is True
+
+    class Off(Asks):
+        pass
+
+    assert kt.compiler.disable(Off) is Off
+    other = Off()
+    same(kt.compile(lambda x: other(x) * 2)(x), (x + 1) * 2)
+    assert other.answer is False
 
 
 def test_break_inside_a_module():

@@ -1,4 +1,6 @@
-"""kt.nn.functional: what layers compute, from the operators of ops.md."""
+"""kt.nn.functional: what layers compute, from the operators of ops.md.
+
+Errors in units in the last place, both dtypes: erf and softplus below 4, sigmoid and silu below 3, elu below 2."""
 import math
 
 from .. import _runtime

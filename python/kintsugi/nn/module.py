@@ -140,7 +140,7 @@ class Module:
             return self._buffers[name]
         if name in self._modules:
             return self._modules[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name, value):
         if isinstance(value, Parameter):
