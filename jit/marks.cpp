@@ -84,6 +84,19 @@ Flow Tracer::leave_skipped() {
   return end_without_plan();
 }
 
+// What a segment's caller holds weakly, the step holds while the segment runs.
+static Flow held_by_the_step(Tracer& t, Flow flow, Value* callee) {
+  callee = t.force(callee);
+  ValueId id = callee->is_real() ? callee->id : t.bound_id(callee->object);
+  auto& records = t.trace_.records;
+  for (size_t r = records.size(); flow == Flow::kGo && r-- > 0;)
+    if (records[r].node < 0 && records[r].step.kind == StepKind::k_opaque_call) {
+      records[r].step.a = id;
+      break;
+    }
+  return flow;
+}
+
 // ---- Marks ---------------------------------------------------------------------------------------------------------
 
 // Of kt._dynamo.config's logging sets: left out, or called without a break.
@@ -114,7 +127,8 @@ bool Tracer::call_log(Value* callable, std::vector<Value*>& arguments, PyObject*
 
 bool Tracer::call_marked(Value* callable, std::vector<Value*>& arguments, PyObject* names, Flow* flow) {
   if (callable->kind == ValueKind::kPartial && nonstrict_.count(callable) != 0) {
-    *flow = call_opaque(callable->items[1]->object, /*structured=*/true, arguments, names);
+    Value* function = callable->items[1];
+    *flow = held_by_the_step(*this, call_opaque(function->object, /*structured=*/true, arguments, names), function);
     return true;
   }
   if (any_log_roles() && call_log(callable, arguments, names, flow)) return true;
@@ -186,8 +200,11 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
       frame().stack.push_back(constant(answer));
       return Flow::kGo;
     }
-    case MarkKind::kOpaque: return call_opaque(callable->object, /*structured=*/false, arguments, names);
-    case MarkKind::kNonstrict: return call_opaque(callable->object, /*structured=*/true, arguments, names);
+    case MarkKind::kOpaque:
+    case MarkKind::kNonstrict: {
+      Flow flow = call_opaque(callable->object, mark.kind == MarkKind::kNonstrict, arguments, names);
+      return held_by_the_step(*this, flow, callable);
+    }
     case MarkKind::kMakesNonstrict: {
       Value* function = arguments.size() == 1 && names == nullptr ? force(arguments[0]) : nullptr;
       if (function == nullptr || function->kind != ValueKind::kFunction || !function->is_real())

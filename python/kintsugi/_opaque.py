@@ -1,5 +1,6 @@
 """Calls that the tracer does not look into: what they answer for placeholder tensors, and the caller that a segment runs."""
 import types
+import weakref
 
 from . import _runtime
 from ._runtime import _driver
@@ -55,17 +56,25 @@ def placeholder(sizes, dtype, gradients):
     return _runtime._set_gradients(_runtime.ones(sizes, dtype=getattr(_runtime, dtype)), gradients)
 
 
+def _weakly(function):
+    """A callable that answers the function. A segment lives as long as the function's code, so its closure must not live by it; the
+    segment's step holds the function while it runs."""
+    if type(function) is types.FunctionType or getattr(type(function), "_fake_rule", None) is not None:
+        return weakref.ref(function)
+    return lambda: function
+
+
 class Caller:
     """Calls the function, and answers the tensors (and floats) of what it answers, which must be as the example says."""
 
     def __init__(self, function, names, example, structured, dynamic):
-        self.function, self.names, self.example = function, names, example
+        self.function, self.names, self.example = _weakly(function), names, example
         self.structured, self.dynamic = structured, dynamic
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *objects):
         leaves = []
-        answer = call(self.function, objects, self.names)
+        answer = call(self.function(), objects, self.names)
         self._compare(answer, self.example, leaves)
         if self.structured != OF_COND and _repeats(answer):
             raise RuntimeError(f"{self.__name__} answers one object in two places; while it was compiled it did not")
@@ -147,13 +156,13 @@ class Flattened:
 
     def __init__(self, function, objects, names):
         from .utils import _pytree
-        self.function, self.names = function, names
+        self.function, self.names = _weakly(function), names
         self.spec = _pytree.tree_structure(list(objects))
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *leaves):
         from .utils import _pytree
-        return call(self.function, _pytree.tree_unflatten(leaves, self.spec), self.names)
+        return call(self.function(), _pytree.tree_unflatten(leaves, self.spec), self.names)
 
 
 def call(function, objects, names):

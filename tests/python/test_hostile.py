@@ -576,6 +576,61 @@ def test_a_wrapper_within_a_cycle_dies(answers, called):
     assert [each() for each in dead] == [None] * 3
 
 
+OPAQUE = {"allow_in_graph": dynamo.allow_in_graph, "nonstrict_trace": dynamo.nonstrict_trace}
+
+
+def as_operator(h):
+    made = kt.library.custom_op("hostile::closure", h, mutates_args=(), schema="(Tensor x) -> Tensor")
+    made.register_fake(lambda x: x + 0)
+    return made
+
+
+@pytest.mark.parametrize("mark", [*OPAQUE.values(), as_operator, dynamo.assume_constant_result], ids=[*OPAQUE, "operator", "constant"])
+def test_marked_closures_die(mark):
+    """Their callers share one code object, whose segments live as long as the module."""
+    def make(i):
+        held = Box()
+
+        @mark
+        def h(x=None):
+            return i if x is None else x * held.value + i
+
+        return kt.compile(lambda x: h(x) + h(x) if mark is not dynamo.assume_constant_result else x + h()), weakref.ref(held)
+
+    dead = []
+    for i in range(20):
+        fast, held = make(i)
+        for _ in range(2):
+            fast(kt.ones(2))
+        dead.append(held)
+        del fast
+    gc.collect()
+    assert [each() for each in dead[:-1]] == [None] * 19  # an operator is found by its name, the latest one
+
+
+@pytest.mark.parametrize("mark", [*OPAQUE.values(), as_operator], ids=[*OPAQUE, "operator"])
+def test_a_marked_function_that_is_dropped_before_its_call(mark):
+    @dynamo.allow_in_graph
+    def drops(x):
+        if not kt.compiler.is_compiling() and hasattr(holder, "h"):
+            del holder.h
+        gc.collect()
+        return x + 0
+
+    def f(x):
+        h = holder.h
+        y = drops(x)
+        return h(y) + h(x)
+
+    def fill():
+        holder.h = mark(lambda x: x * 3)
+
+    holder, fast = Box(), kt.compile(f)
+    for _ in range(4):
+        fill()
+        assert fast(kt.ones(2)).tolist() == [6.0, 6.0]
+
+
 def test_numbers_of_backends_and_isolated_wrappers_are_given_out_again(stress):
     """Entries stay with the code object: as many as are in use at once, not as many as there ever were."""
     def f(x):
