@@ -17,6 +17,27 @@ void Tracer::refuse_export(Failure failure, std::string text) {
   throw refused;
 }
 
+void Tracer::refuse_long_loop() {
+  refuse_export(
+      Failure::kUser,
+      "kt.export: the function does not end within one graph: a loop is too long, or its length is known only "
+      "when it runs; make the loop shorter, or its length static");
+}
+
+void Tracer::export_assert(Value* condition) {
+  TraceFrame& now = frame();
+  Ref module(PyImport_ImportModule("kintsugi.export"));
+  Ref check(module ? PyObject_GetAttrString(module.get(), "_assert") : nullptr);
+  if (!check) refuse_export(Failure::kUser, "kt.export: assert");
+  keep(check.get());
+  const Instruction& message = now.bytecode->at(now.bytecode->at(now.next).next);  // after LOAD_ASSERTION_ERROR
+  Value* text = none();
+  if (message.opcode == Opcode::k_LOAD_CONST)
+    text = constant(PyTuple_GET_ITEM(now.bytecode->code->co_consts, message.argument));
+  form_ = {CallForm::kFunction, 0, check.get()};
+  note_call(trace_.records.size(), {condition, text}, nullptr, nullptr);
+}
+
 // Before a step is recorded.
 void Tracer::may_export(StepKind kind) {
   switch (kind) {
@@ -281,11 +302,7 @@ class Exporter {
 // Leaves an exception: the graph, or why there is none. May throw NotExported.
 void Tracer::hand_to_export() {
   const Exit& last = plan().exits[static_cast<size_t>(plan().final_exit)];
-  if (last.kind != ExitKind::kReturn)
-    refuse_export(
-        Failure::kUser,
-        "kt.export: the function does not end within one graph: a loop is too long, or its length is known only "
-        "when it runs; make the loop shorter, or its length static");
+  if (last.kind != ExitKind::kReturn) refuse_long_loop();
   Ref told = Exporter(*this).told();
   Ref module(told ? PyImport_ImportModule("kintsugi.export") : nullptr);
   Ref taken(module ? PyObject_CallMethod(module.get(), "_take", "O", told.get()) : nullptr);

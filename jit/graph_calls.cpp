@@ -156,6 +156,7 @@ Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
     return dict;
   }
   if (value->kind == ValueKind::kFunction && value->source < 0 && numbers->function) return numbers->function(value);
+  if (numbers->function && value->object != nullptr) return Ref::share(value->object);  // the graph holds it
   if (!value->is_real()) return Ref::share(value->object != nullptr ? value->object : Py_None);
   int number = static_cast<int>(numbers->of.size());
   numbers->of[value] = number;

@@ -116,7 +116,7 @@ bool Tracer::call_log(Value* callable, std::vector<Value*>& arguments, PyObject*
   }
   LogRole role = log_role(function, self);
   if (role == LogRole::kNone) return false;
-  if (role == LogRole::kIgnored || input_.policy.exporting) {
+  if (role == LogRole::kIgnored || input_.policy.in_export) {
     frame().stack.push_back(none());
     *flow = Flow::kGo;
     return true;
@@ -188,7 +188,7 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
       return Flow::kGo;
     case MarkKind::kIsExporting:
       result_->reads_compiling = true;
-      frame().stack.push_back(constant(input_.policy.exporting ? Py_True : Py_False));
+      frame().stack.push_back(constant(input_.policy.in_export ? Py_True : Py_False));
       return Flow::kGo;
     case MarkKind::kSetStrict: return set_strict(arguments);
     case MarkKind::kSetGrad: return set_grad(arguments);
@@ -602,11 +602,13 @@ Ref Tracer::example_function(Value* function) {
   return made;
 }
 
-static PyObject* called_cond() {
-  static PyObject* function = [] {
+static PyObject* called_cond(bool in_export) {
+  static PyObject* functions[2] = {};
+  PyObject*& function = functions[in_export];
+  if (function == nullptr) {
     Ref module(PyImport_ImportModule("kintsugi._opaque"));
-    return module ? PyObject_GetAttrString(module.get(), "cond") : nullptr;
-  }();
+    function = module ? PyObject_GetAttrString(module.get(), in_export ? "exported_cond" : "cond") : nullptr;
+  }
   return function;
 }
 
@@ -659,7 +661,7 @@ Flow Tracer::call_cond(std::vector<Value*>& arguments, PyObject* names) {
     if (i == 1 || i == 2) shown.leaves.push_back(all[i]);
     if (PyList_Append(shown.objects.get(), stand.get()) < 0) return stop(BreakReason::k_internal, "memory");
   }
-  return call_shown(called_cond(), "trace_cond", kOfCond, all, nullptr, shown);
+  return call_shown(called_cond(input_.policy.in_export), "trace_cond", kOfCond, all, nullptr, shown);
 }
 
 }  // namespace kintsugi

@@ -625,6 +625,7 @@ Flow Tracer::run_loop(size_t floor) {
     raising_ = nullptr;
     if (++instructions_ > input_.policy.instruction_limit || plan().guards.size() > kMostGuards ||
         trace_.records.size() > kMostRecords) {
+      if (input_.policy.exporting) refuse_long_loop();
       if (frames_.size() > 1) restart_without_this_call();
       if (now.offset == input_.offset) return stop(BreakReason::k_trace_limit);
       finish(exit_here(ExitKind::kNext));

@@ -28,6 +28,7 @@ struct TracePolicy {
   bool capture_shapes = false;   // and operators whose result's sizes depend on data
   bool pure = false;             // a branch of cond: changes outside are errors
   bool exporting = false;        // one graph that stands alone is wanted: see export_graph.cpp
+  bool in_export = false;        // that, or a branch of cond in it
   bool describe = false;         // somebody reads Plan::graph
   bool exact_locals = false;     // exits show dead locals too
   bool watched = false;          // who holds the frame sees its locals after the return

@@ -233,7 +233,9 @@ class Tracer {
   // ---- export_graph.cpp
   [[noreturn]] void refuse_export(Failure failure, std::string text);
   [[noreturn]] void refuse_check(ValueId id);
+  [[noreturn]] void refuse_long_loop();
   void may_export(StepKind kind);
+  void export_assert(Value* condition);  // of an assert statement: a check in the graph
   void hand_to_export();
 
   // ---- pure.cpp: what depends on the values of atoms alone, now or as a step. out: a constant, a word, a pure object

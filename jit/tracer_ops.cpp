@@ -32,6 +32,7 @@ Flow Tracer::jump_to(int32_t target, bool backward) {
     instructions_ = std::max(0, instructions_ - kInstructionsATurn);
     return Flow::kGo;
   }
+  if (input_.policy.exporting) refuse_long_loop();
   if (!at_root) restart_without_this_call();
   finish(exit_at(ExitKind::kNext, target, now.stack));
   return Flow::kEnd;
@@ -119,6 +120,10 @@ Flow Tracer::assert_tensor(Value* condition, int32_t target) {
   if ((condition->dynamic && condition->layout->rank > 0) || condition->layout->count != 1)
     return stop(BreakReason::k_data_branch, "a tensor's truth");
   TraceFrame& now = frame();
+  if (input_.policy.exporting) {
+    export_assert(condition);
+    return jump_to(target, target <= now.at);
+  }
   ExitId exit = exit_here(ExitKind::kStep);
   Step& read = record(StepKind::k_item);
   Value* holds = make(ValueKind::kBool);
@@ -205,6 +210,7 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
   bool at_root = t.frames_.size() == 1;
   bool by_words =
       iterator->kind == ValueKind::kIterator && iterator->iterator == IteratorKind::kRange && !iterator->items.empty();
+  if (by_words && t.input_.policy.exporting) t.refuse_long_loop();
   if (by_words && !at_root) t.restart_without_this_call();
   bool long_one = left > t.input_.policy.unroll_limit && !(left < kMostModules && walks_over_modules(iterator));
   if (at_root && (long_one || by_words) && now.loop_turns[in.offset] == 0 &&

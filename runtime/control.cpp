@@ -15,7 +15,8 @@ TracePolicy trace_policy(const Policy& policy) {
   result.strict = error_on_graph_break;
   result.capture_scalars = policy.fullgraph || options.capture_scalar_outputs;
   result.capture_shapes = policy.fullgraph || options.capture_dynamic_output_shape_ops;
-  result.pure = policy.isolation == kPure;
+  result.pure = policy.isolation == kPure || policy.isolation == kExportedBranch;
+  result.in_export = policy.isolation == kExport || policy.isolation == kExportedBranch;
   if (policy.isolation == kExport) {
     result.exporting = true;
     result.unroll_limit = 10000;

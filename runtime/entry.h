@@ -38,7 +38,7 @@ struct Policy {
   bool operator==(const Policy&) const = default;
 };
 
-inline constexpr int32_t kFirstTry = -1, kPure = -2, kExport = -3;
+inline constexpr int32_t kFirstTry = -1, kPure = -2, kExport = -3, kExportedBranch = -4;
 
 struct CodeRecord;
 

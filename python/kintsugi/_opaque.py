@@ -250,18 +250,26 @@ def _told(caller, leaves, nodes, asked, flattened):
 # ---- cond ------------------------------------------------------------------------------------------------------------------------
 
 
-def branch_of(function):
+def branch_of(function, in_export=False):
     """The compiled form of a branch: complete, and changing nothing outside."""
     from ._compile import _thin, stripped
     function = stripped(function)
     if not isinstance(function, types.FunctionType):
         function = _thin(function)
-    return _driver.make_compiled(function, True, -1, None, -1)
+    return _driver.make_compiled(function, True, -1, None, -3 if in_export else -1)
 
 
 def cond(pred, true_fn, false_fn, *operands):
     """What a segment calls, through a Caller, for kt.cond with a tensor as predicate."""
     return branch_of(true_fn if pred else false_fn)(*operands)
+
+
+def exported_cond(pred, true_fn, false_fn, *operands):
+    """Likewise in a graph that was exported."""
+    return branch_of(true_fn if pred else false_fn, True)(*operands)
+
+
+exported_cond = _driver.make_disabled(exported_cond, True, None)  # what runs the graph does not look into it
 
 
 def trace_cond(function, shown, names, structured, dynamic, trees):
@@ -271,7 +279,7 @@ def trace_cond(function, shown, names, structured, dynamic, trees):
     answers = []
     for name, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         try:
-            answers.append(branch_of(branch)(*operands))
+            answers.append(branch_of(branch, function is exported_cond)(*operands))
         except AssertionError as error:  # the program's own would be a break
             raise Forbidden(str(error)) from error
         except TorchRuntimeError as error:

@@ -210,16 +210,19 @@ def warm_samples():
     yield "eager_call_ns", Calls(make(mul_add), a, b)
     yield "numpy_call_ns", Calls(make(mul_add), numpy_a, numpy_b)
 
+    def warm(function):
+        compiled = kt.compile(function)
+        compiled(a, b)
+        return compiled
     for name in kt._stance._NAMES:
-        yield f"stance_{name}_ns", CallsUnder(lambda name=name: kt.compiler.set_stance(name), kt.compile(make(mul_add)), a, b)
+        yield f"stance_{name}_ns", CallsUnder(lambda name=name: kt.compiler.set_stance(name), warm(make(mul_add)), a, b)
     flag, off = kt._dynamo.error_on_graph_break, kt.compiler.disable
     for value in (True, False):
         word = str(value).lower()
         inside = make(f"def f(a, b):\n with flag({value}):\n  return a * b + a", flag=flag)
-        yield f"strict_{word}_around_ns", CallsUnder(lambda value=value: flag(value), kt.compile(make(mul_add)), a, b)
-        yield f"strict_{word}_inside_ns", Calls(kt.compile(inside), a, b)
-    compiled = kt.compile(make(mul_add))
-    inside = Calls(compiled, a, b)
+        yield f"strict_{word}_around_ns", CallsUnder(lambda value=value: flag(value), warm(make(mul_add)), a, b)
+        yield f"strict_{word}_inside_ns", Calls(warm(inside), a, b)
+    inside = Calls(warm(make(mul_add)), a, b)
     inside.loop, inside.empty = off(inside.loop), off(inside.empty)
     yield "compiled_in_disabled_ns", inside
     yield "disabled_call_ns", Calls(off(make(mul_add)), a, b)

@@ -2,8 +2,9 @@
 import itertools
 import keyword
 
-from . import _runtime, fx
+from . import _opaque, _runtime, fx, nn
 from ._runtime import _driver
+from .utils import _pytree
 
 __all__ = ["Dim", "ExportedProgram", "GraphSignature", "InputSpec", "OutputSpec", "ValueRange", "dims", "export"]
 Tensor = _runtime.Tensor
@@ -66,10 +67,11 @@ class _Leaf:
 
 
 class _Node:
-    """A container among them: a tuple, named or not, a list or a dict."""
+    """A container among them: a tuple, named or not, a list, a dict, or an object of a class that kt.utils._pytree knows, which
+    `unflatten` builds of its parts and the context."""
 
-    def __init__(self, kind, keys, parts):
-        self.kind, self.keys, self.parts = kind, keys, parts
+    def __init__(self, kind, keys, parts, context=None, unflatten=None):
+        self.kind, self.keys, self.parts, self.context, self.unflatten = kind, keys, parts, context, unflatten
 
 
 def _spec_of(value, path, leaves):
@@ -79,6 +81,10 @@ def _spec_of(value, path, leaves):
         return _Node(dict, list(value), [_spec_of(each, f"{path}[{key!r}]", leaves) for key, each in value.items()])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _Node(type(value), None, [_spec_of(each, f"{path}.{name}", leaves) for name, each in zip(value._fields, value)])
+    node = _opaque.parts_of(value)
+    if node is not None and node[0]:
+        parts = [_spec_of(each, f"{path}.<{i}>", leaves) for i, each in enumerate(node[0])]
+        return _Node(type(value), None, parts, node[1], _pytree.node_of_class(type(value)).unflatten_fn)
     leaf = _Leaf(path, value)
     leaves.append(leaf)
     return leaf
@@ -104,13 +110,23 @@ def _text(spec, names):
             names[keys[-1]] = key
         return "{" + ", ".join(f"{key}: {part}" for key, part in zip(keys, parts)) + "}"
     name = f"_class_{len(names)}"
-    names[name] = spec.kind
+    names[name] = spec.unflatten or spec.kind
+    if spec.unflatten is not None:
+        names[f"_context_{len(names)}"] = spec.context
+        return f"{name}([{', '.join(parts)}], {list(names)[-1]})"
     return f"{name}({', '.join(parts)})"
 
 
 def _given(spec, value, path, tensors):
     """Takes a call's tensors out of its arguments; RuntimeError where these are not as they were."""
-    if type(spec) is _Node:
+    if type(spec) is _Node and spec.unflatten is not None:
+        node = _opaque.parts_of(value) if type(value) is spec.kind else None
+        if node is None or len(node[0]) != len(spec.parts) or node[1] != spec.context:
+            raise RuntimeError(f"{path} was a {spec.kind.__name__} of {len(spec.parts)} parts and the context {spec.context!r} when it was "
+                               f"exported, not {value!r}")
+        for at, (part, each) in enumerate(zip(spec.parts, node[0])):
+            _given(part, each, f"{path}.<{at}>", tensors)
+    elif type(spec) is _Node:
         like = type(value) is spec.kind and (list(value) == spec.keys if spec.kind is dict else len(value) == len(spec.parts))
         if not like:
             raise RuntimeError(f"{path} was a {spec.kind.__name__} of {len(spec.parts)} when it was exported"
@@ -131,7 +147,7 @@ def _given(spec, value, path, tensors):
 
 
 class InputSpec:
-    """A placeholder: kind is USER_INPUT, PARAMETER or CONSTANT_TENSOR (target: where it was found), arg its name."""
+    """A placeholder: kind is USER_INPUT, PARAMETER, BUFFER or CONSTANT_TENSOR (target: where it was found), arg its name."""
 
     def __init__(self, kind, arg, target=None):
         self.kind, self.arg, self.target = kind, arg, target
@@ -266,6 +282,11 @@ def _take(*told):
     raise _Taken(told)
 
 
+def _assert(condition, message):
+    """An assert statement about a tensor, in a graph."""
+    assert condition, message
+
+
 def _bound(function, captured):
     """A function that a graph makes: with these objects in its cells."""
     import types
@@ -299,7 +320,11 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True):
     ranges = _declare(dynamic_shapes, arguments)
     for leaf in arguments.tensors:
         leaf.name = _unique(_identifier(leaf.path), taken)
-    program = _program(*_trace(mod, arguments), arguments, ranges, taken)
+    own = {}
+    if isinstance(mod, nn.Module):
+        own = {id(each): ("PARAMETER", "p_", name) for name, each in mod.named_parameters()}
+        own |= {id(each): ("BUFFER", "b_", name) for name, each in mod.named_buffers()}
+    program = _program(*_trace(mod, arguments), arguments, ranges, taken, own)
     program.example_inputs = args, kwargs
     return program
 
@@ -328,7 +353,7 @@ class _Arguments:
     def __init__(self, mod, args, kwargs):
         import inspect
         try:
-            self._signature = inspect.signature(mod)
+            self._signature = inspect.signature(mod.forward if isinstance(mod, nn.Module) else mod)
         except ValueError:
             self._signature = inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
                                                  inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
@@ -431,7 +456,7 @@ def _trace(mod, arguments):
     given, tensors = arguments.text(names), arguments.tensors
     lines = [f"def exported({', '.join(leaf.name for leaf in tensors)}):", "    if _traced():", f"        return _mod({given})",
              "    raise RuntimeError('kt.export: nothing is traced here: a debugger or profiler is on')"]
-    exec(compile("\n".join(lines), __file__, "exec"), names)
+    exec(compile("\n".join(lines), f"<kt.export of {getattr(mod, '__qualname__', type(mod).__qualname__)}>", "exec"), names)
     shown = []
     for leaf in tensors:
         tensor = leaf.value.clone()  # no tensor that the function finds elsewhere, and no marks of the caller's
@@ -453,7 +478,7 @@ def _trace(mod, arguments):
     raise RuntimeError("kt.export: nothing was traced")
 
 
-def _program(inputs, calls, returned, arguments, ranges, taken):
+def _program(inputs, calls, returned, arguments, ranges, taken, own):
     exc = _exc()
     tensors = arguments.tensors
     by_example = {id(leaf.shown): leaf for leaf in tensors}
@@ -463,14 +488,15 @@ def _program(inputs, calls, returned, arguments, ranges, taken):
         if leaf is not None:
             numbers[leaf.name] = number
         elif real and type(value) is Tensor:
-            source = source.replace("G[_mod]", "").removeprefix("_mod").strip(".") or "constant"
-            name = _unique(_identifier(source), taken)
-            lifted.append((number, name, value))
+            source = source.rpartition(" ")[2].removeprefix("_mod").strip(".") or "constant"
+            kind, prefix, source = own.get(id(value), ("CONSTANT_TENSOR", "", source))
+            name = _unique(prefix + _identifier(source), taken)
+            lifted.append((number, name, value, kind))
             state[source if source not in state else name] = value
         else:
             raise exc.UserError(f"kt.export: {source}, a {type(value).__name__}, is given to a call of the graph; only tensors, numbers, text "
                                 "and containers of them have a form in it")
-    rows = [*lifted, *((numbers.get(leaf.name, -1 - at), leaf.name, leaf.shown) for at, leaf in enumerate(tensors))]
+    rows = [*(each[:3] for each in lifted), *((numbers.get(leaf.name, -1 - at), leaf.name, leaf.shown) for at, leaf in enumerate(tensors))]
     outputs = []
 
     def collect(value):
@@ -503,8 +529,7 @@ def _program(inputs, calls, returned, arguments, ranges, taken):
         node.meta = {}  # the program outlives the example
     for node, leaf in zip(placeholders[len(lifted):], tensors):
         leaf.name = node.name
-    kinds = [InputSpec("PARAMETER" if getattr(value, "requires_grad", False) else "CONSTANT_TENSOR", node.name, source)
-             for node, (source, value) in zip(placeholders, state.items())]
+    kinds = [InputSpec(each[3], node.name, source) for node, each, source in zip(placeholders, lifted, state)]
     specs = kinds + [InputSpec("USER_INPUT", leaf.name) for leaf in tensors]
     signature = GraphSignature(specs, [OutputSpec("USER_OUTPUT", node.name) for node in nodes])
     for leaf in tensors:

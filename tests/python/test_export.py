@@ -57,6 +57,17 @@ def sizes(x, y):
     return x.reshape(n * m), y + n * 2 - m, n // 2 + 1, kt.zeros(n, 2) + float(m), -n
 
 
+exec(compile("""
+def asserts(x):
+    assert (x > -1).all(), "positive"
+    assert x.shape[0] == 2
+    return x + 1
+
+def check(x):
+    assert x.sum() > -9
+""", "asserts", "exec"))  # not those that pytest rewrites
+
+
 def captures(x):
     y, k = x * 2, 3
     return kt.cond(x.sum() > 3, lambda a: a + y * k, lambda a: a - y, (x,))
@@ -81,6 +92,7 @@ PROGRAMS = {
     "exceptions inside": (lambda x: caught(x), (x23,), {}),
     "cond": (lambda x: kt.cond(x.sum() > 3, lambda x: x + 1, lambda x: x - 1, (x,)), (x23,), {}),
     "cond that captures": (captures, (x23,), {}),
+    "assert": (asserts, (x23,), {}),
     "a compiled function": (kt.compile(lambda x: x + 1), (x23,), {}),
     "a bool argument": (lambda x, flag: x + 1 if flag else x - 1, (x23, True), {}),
 }
@@ -144,10 +156,50 @@ def test_the_program_is_readable(capsys):
 def test_tensors_of_outside_are_held_and_named():
     program = export(layer, (x23,))
     (name, weight), = program.state_dict.items()
-    assert weight is layer.weight and "weight" in name
+    assert weight is layer.weight and name == "weight"
     assert program.graph_signature.input_specs[0].target == name
     program = export(lambda x: x * SCALE, (kt.ones(2),))
     assert list(program.state_dict.values()) == [SCALE]
+
+
+class Net(kt.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = kt.nn.Linear(3, 4), kt.nn.Linear(4, 2)
+        self.register_buffer("shift", kt.ones(2))
+
+    def forward(self, x, scale=2):
+        return self.second(kt.relu(self.first(x))) * scale + self.shift
+
+
+def test_modules():
+    net = Net()
+    program = export(net, (x23,), {"scale": 3}, dynamic_shapes={"x": {0: "n"}})
+    assert program.graph_signature.parameters == ("first.weight", "first.bias", "second.weight", "second.bias")
+    assert [(spec.kind, spec.arg, spec.target) for spec in program.graph_signature.input_specs[-2:]] == [
+        ("BUFFER", "b_shift", "shift"), ("USER_INPUT", "x", None)]
+    for n in (1, 2, 7):
+        x = kt.rand(n, 3)
+        assert shown(program.module()(x, scale=3)) == shown(net(x, 3))
+
+
+class Point:
+    def __init__(self, a, b, tag):
+        self.a, self.b, self.tag = a, b, tag
+
+
+kt.utils._pytree.register_pytree_node(Point, lambda p: ([p.a, p.b], p.tag), lambda parts, tag: Point(*parts, tag))
+
+
+def test_registered_classes_among_the_arguments():
+    def f(p, k):
+        return [p.a * k + p.b, p.tag]
+
+    module = export(f, (Point(x23, kt.ones(3), "t"), 2), dynamic_shapes=([{0: "n"}, None], None)).module()
+    assert shown(module(Point(kt.ones(1, 3), kt.ones(3), "t"), 2)) == ("list", [shown(kt.ones(1, 3) * 3), "t"])
+    for wrong in (Point(x23, kt.ones(3), "u"), (x23, kt.ones(3))):
+        with pytest.raises(RuntimeError, match="a Point of 2 parts and the context 't'"):
+            module(wrong, 2)
 
 
 def test_dynamic_sizes():
@@ -243,7 +295,7 @@ CONSTRAINTS = {
     "a comparison": (lambda x: x + 1 if x.shape[0] > 5 else x, {0: "n"}, exc.ConstraintViolationError, r"x.shape\[0\].*dynamic_shapes"),
     "a comparison of a sum": (lambda x: x + 1 if x.shape[0] * 2 > x.shape[1] else x, {0: "n", 1: "m"}, exc.ConstraintViolationError,
                               r"x.shape\[0\], x.shape\[1\]"),
-    "a loop": (walks, {0: "n"}, exc.TorchDynamoException, ""),
+    "a loop": (walks, {0: "n"}, exc.UserError, "loop is too long.*walks"),
     "out of range": (lambda x: x, {0: Dim("n", max=1)}, exc.ConstraintViolationError, r"x.shape\[0\] is 2 .*\[0, 1\]"),
     "two sizes of one name": (lambda x: x, {0: Dim("n"), 1: Dim("n")}, exc.UserError, "two Dims"),
     "unequal": (lambda x: x, {0: "n", 1: "n"}, exc.ConstraintViolationError, "n is 2 and 3"),
@@ -258,6 +310,26 @@ def test_constraints(name):
     function, shapes, error, text = CONSTRAINTS[name]
     with pytest.raises(error, match=f"(?s){text}"):
         export(function, (x23,), dynamic_shapes={"x": shapes})
+
+
+def long(x):
+    while True:
+        x = x + 1
+
+
+def test_endless_loops_are_refused():
+    with pytest.raises(exc.UserError, match="(?s)loop is too long.*long"):
+        export(long, (kt.ones(1),))
+
+
+def test_asserts_are_checks():
+    module = export(asserts, (x23,)).module()
+    with pytest.raises(AssertionError, match="positive"):
+        module(x23 * -5)
+    dynamic = export(lambda x: [x * x.sum().item(), check(x)][0], (x23,), dynamic_shapes=({0: "n"},)).module()
+    assert dynamic(kt.ones(1, 3)).tolist() == [[3.0] * 3]
+    with pytest.raises(AssertionError):
+        dynamic(kt.ones(1, 3) * -9)
 
 
 def test_wrong_arguments():
@@ -289,6 +361,11 @@ def test_is_exporting_and_entries_of_its_own(stress):
         assert (module(kt.ones(1))[0].tolist(), module(kt.ones(1))[1]) == ([2.0], "export")
         assert export(g, (kt.ones(1),)).module()(kt.ones(1)) == (True, True, True)
     assert f(kt.ones(1))[1:] == (False, False) and not kt.compiler.is_exporting()
+    asks = lambda a: a + (5 if kt.compiler.is_exporting() else 7)  # noqa: E731
+    both = lambda x: kt.cond(x.sum() > 0, asks, lambda a: a - 1, (x,))  # noqa: E731
+    for _ in range(2):
+        assert export(both, (kt.ones(1),)).module()(kt.ones(1)).tolist() == [6.0]
+        assert kt.compile(both)(kt.ones(1)).tolist() == [8.0]
 
 
 def test_logs_are_left_out(capsys):

@@ -190,6 +190,7 @@ FOLLOWED = {
     "super()": lambda x: Derived().scaled(x),
     "metaclass __call__": lambda x: x * Made(3.0).k,
     "dataclass": lambda x: x * Data(2.0).b,
+    "type(name, bases, dict)": lambda x: x * type("T", (), {"k": 2.0}).k,
     "enum": lambda x: x * 2 if Color.RED is Color.RED and Color.RED != Color.BLUE else x,
     "namedtuple": lambda x: x * Pair(1.0, 2.0).b,
     "math": lambda x: x * math.sin(1.0),
@@ -207,15 +208,16 @@ FOLLOWED = {
     "x is x": lambda x: (x * 2, x is x),
     "x in [x]": lambda x: (x * 2, x in [x]),
     "isinstance": lambda x: x * 2 if isinstance(x, kt.Tensor) and not isinstance(x, (int, str)) else x,
+    "random tensor creation": lambda x: x + kt.rand(3) * 0,
     "assert on a tensor": asserted,
 }
 # These need more of the tracer than their own rule: whether they are followed is asked in the rows of expected_native.toml.
 ELSEWHERE = {"set comprehensions", "chained raise", "properties", "metaclass __call__", "namedtuple", "collections types",
              "functools.partial", "lru_cache"}
 NOT_FOLLOWED = {
-    "type(name, bases, dict)": lambda x: x * type("T", (), {"k": 2.0}).k,
     "inspect.signature": lambda x: x * len(inspect.signature(signed).parameters),
     "indexing a list with a scalar tensor": lambda x: (x * 2, [1, 2, 3][kt.tensor(1)]),
+    "slicing a list with a scalar tensor": lambda x: (x * 2, [1, 2, 3][kt.tensor(1):]),
     "numpy()": lambda x: (x * 2, x.numpy().tolist()),
 }
 
@@ -265,9 +267,7 @@ def outside():
 
 
 BREAKS = {
-    "class statement": class_statement,
     "delete global": delete_global,
-    "except*": except_star,
     "async code": run_async,
     "repr of a tensor": lambda x: (x * 2, repr(x)),
     "str of a tensor": lambda x: (x * 2, str(x)),
@@ -288,6 +288,7 @@ BREAKS = {
     "sys._getframe": lambda x: (x * 2, sys._getframe().f_code.co_name),
     "seeding": lambda x: (x * 2, random.seed(1)),
     "tolist() of floats": lambda x: (x * 2).tolist(),
+    "data_ptr() arithmetic": lambda x: (x * 2, x.data_ptr() - x.data_ptr() + 1),
     "copy.deepcopy(tensor)": lambda x: copy.deepcopy(x) * 2,
     "random.random()": lambda x: (random.seed(1), x * random.random()),
     "advancing an outside generator": lambda x: x * next(outside()),
@@ -295,7 +296,7 @@ BREAKS = {
 }
 
 
-FOLLOWED_TOO = {"copy.copy(list)": lambda x: (x * 2, copy.copy([1, 2]))}
+FOLLOWED_TOO = {"copy.copy(list)": lambda x: (x * 2, copy.copy([1, 2])), "class statement": class_statement, "except*": except_star}
 
 
 def same(function, **settings):
