@@ -377,7 +377,7 @@ std::string text_of(PyObject* object);
 
 // A dict's keys, or a tuple of them.
 std::string keys_text(PyObject* keys) {
-  Ref list(PySequence_List(keys));
+  Ref list(PyDict_Check(keys) ? PyDict_Keys(keys) : PySequence_List(keys));  // not by an __iter__ of its class
   if (!list) return PyErr_Clear(), "?";
   std::string text;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
