@@ -3,6 +3,7 @@ import itertools
 import keyword
 import operator
 import types
+import weakref
 
 import kintsugi as _kt
 
@@ -189,6 +190,7 @@ class GraphModule:
             import linecache
             linecache.cache[file] = len(writer.source), None, writer.source.splitlines(True), file
             exec(compile(writer.source, file, "exec"), names)
+            weakref.finalize(names["forward"], linecache.cache.pop, file, None)
             self._forward = _driver.make_compiled(names["forward"], False, -1)
         return self._forward
 

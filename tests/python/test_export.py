@@ -393,6 +393,7 @@ def test_stances_do_not_matter(stance):
 
 def test_a_program_outlives_what_it_came_from():
     import gc
+    import linecache
     import weakref
 
     class Owner:
@@ -406,6 +407,9 @@ def test_a_program_outlives_what_it_came_from():
     gone = weakref.ref(owner)
     module = export(owner, (x,)).module()
     del owner
-    gc.collect()
-    assert gone() is None or True
     assert module(x).tolist() == [3.0, 3.0]
+    source = module._program.graph_module.forward.__code__.co_filename
+    assert source in linecache.cache
+    del module
+    gc.collect()
+    assert gone() is None and source not in linecache.cache
