@@ -305,7 +305,10 @@ Layout* recent_result_layout(Op op, const OperandValue* values, size_t count) {
   }
   Layout* result = result_layout(op, {values, count}, kNoAttributes);
   if (result == nullptr) return nullptr;
-  if (result->gradients == 0 && grad_mode() != 0) {
+  bool varies = false;  // with the mode
+  for (size_t i = 0; i < count; ++i)
+    varies = varies || (!values[i].is_number && (values[i].view.layout->gradients & kRequiresGrad) != 0);
+  if (varies && grad_mode() != 0) {
     static Layout* latest = nullptr;
     if (latest != nullptr) release(latest);
     return latest = result;
