@@ -493,21 +493,18 @@ TEST(Guard, IntCompareAndStateWord) {
 
 // While no thread has another mode than the default one, a word says so; else the slow reference is asked.
 TEST(Guard, GradMode) {
-  static int32_t threads = 0;
-  const ObjectFacts before = object_facts();
-  ObjectFacts facts = before;
-  facts.threads_without_grad = &threads;
-  set_object_facts(facts);
-  GuardRun on("guard grad_mode imm=0\n", {}), off("guard grad_mode imm=1\n", {});
-  EXPECT_TRUE(on.holds());
-  EXPECT_EQ(on.slow_calls, 0);
-  threads = 1;
-  on.holds();
-  EXPECT_EQ(on.slow_calls, 1);
-  threads = 0;
-  off.holds();
+  GuardRun run("guard grad_mode imm=0\n", {});
+  EXPECT_TRUE(run.holds());
+  EXPECT_EQ(run.slow_calls, 0);
+  fake::threads_without_grad = 1;
+  EXPECT_TRUE(run.misses(0));
+  run.slow_answer = [](int) { return 1; };
+  EXPECT_TRUE(run.holds());
+  EXPECT_EQ(run.slow_calls, 2);
+  fake::threads_without_grad = 0;
+  GuardRun off("guard grad_mode imm=1\n", {});
+  EXPECT_TRUE(off.misses(0));
   EXPECT_EQ(off.slow_calls, 1);
-  set_object_facts(before);
 }
 
 // More values than registers, and a slow guard in the middle: everything is still right after it.

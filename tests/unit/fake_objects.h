@@ -124,6 +124,8 @@ int32_t offset_of(Field T::*field) {  // offsetof, also of structs that inherit
   return static_cast<int32_t>(reinterpret_cast<char*>(&(reinterpret_cast<T*>(place)->*field)) - place);
 }
 
+inline int32_t threads_without_grad = 0;
+
 inline void set_facts() {
   ObjectFacts facts;
   facts.type_version_offset = offset_of(&Type::version);
@@ -148,6 +150,7 @@ inline void set_facts() {
   facts.true_object = &true_object;
   facts.false_object = &false_object;
   facts.none_object = &none_object;
+  facts.threads_without_grad = &threads_without_grad;
   set_object_facts(facts);
 }
 
