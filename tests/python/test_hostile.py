@@ -542,6 +542,17 @@ def test_interrupts_while_tracing_are_not_lost(name, monkeypatch, stress):
     assert fast(kt.ones(2)).tolist() == f(kt.ones(2)).tolist()
 
 
+@pytest.mark.parametrize("count", range(1, 20))
+def test_wrappers_among_many_arguments(count):
+    """Their names lie in a table that grows; the sanitizers see it."""
+    names = [f"a{i}" for i in range(count)]
+    space = {}
+    exec(f"def f(x, c, table, {', '.join(names)}):\n    y = x + {' + '.join(names)}\n    return c(y), table['k'] + y", space)
+    inner, f = kt.compile(lambda x: x * 2), space["f"]
+    arguments = inner, {"k": 1, "j": 2}, *range(count)
+    assert repr(kt.compile(f)(kt.ones(2), *arguments)) == repr(f(kt.ones(2), *arguments))
+
+
 # ---- What is left in memory ----------------------------------------------------------------------------------------------------
 
 
