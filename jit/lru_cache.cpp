@@ -97,6 +97,7 @@ bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyO
     *flow = t.stop(BreakReason::k_call, why);
     return true;
   };
+  if (t.call_now_depth_ > 0) return refused("a cache that a builtin calls");
   if (names != nullptr) return refused("a cache, called with keywords");
   for (Value*& argument : arguments) {
     argument = t.force(argument);

@@ -12,6 +12,7 @@ import weakref
 import pytest
 
 import kintsugi as kt
+from comparing import STRESS
 from language_programs import x3
 
 native = kt._dynamo.utils.counters["native"]
@@ -537,7 +538,6 @@ def test_program(program):
     fast = kt.compile(program)
     for _ in range(3):
         assert outcome(fast, x3()) == want
-    assert native["fallbacks"] == 0 or kt._dynamo.config  # the values are what counts here
 
 
 def test_fields_that_leave_are_those_of_the_class():
@@ -596,6 +596,23 @@ def test_cache_from_before(size):
         del log[:]
         assert (shown(fast(x3(), cached)), list(log)) == want
         assert cached.cache_info() == plain.cache_info()
+
+
+def test_a_cache_that_builtins_call():
+    @functools.cache
+    def cached(n):
+        log.append(n)
+        return n * 2
+
+    def f(x):
+        found = list(filter(cached, range(3))), list(map(cached, range(3))), sorted([2, 0, 1], key=cached), any(map(cached, (0, 1)))
+        return found, max([1, 2], key=cached), x * cached(2)
+    want = outcome(f, x3())[0]
+    cached.cache_clear()
+    fast = kt.compile(f)
+    for _ in range(3):
+        assert outcome(fast, x3())[0] == want
+    assert native["fallbacks"] == 0 or STRESS == "tiny_code_memory"
 
 
 def test_a_hit_is_no_break():
