@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "jit/containers.h"
+#include "jit/exceptions.h"
 #include "runtime/frame.h"
 
 #include <opcode.h>  // NB_ADD and the like
@@ -260,8 +261,9 @@ Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
     *out = a[2];
     return Flow::kGo;
   }
-  // What raises in it is not followed: the real call will see to the default.
-  return t.at_once([&](Value** value) { return t.get_attribute(a[0], a[1]->object, value); }, out);
+  Flow flow = t.at_once([&](Value** value) { return t.get_attribute(a[0], a[1]->object, value); }, out);
+  refuse_taken(t, flow, PyExc_AttributeError, "getattr");
+  return flow;
 }
 Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 2 || !is_name(a[1])) return t.stop(BreakReason::k_builtin, "hasattr");
@@ -269,6 +271,7 @@ Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
   if (!t.has_attribute(a[0], a[1]->object, &present)) {
     Value* value = nullptr;
     Flow flow = t.at_once([&](Value** held) { return t.get_attribute(a[0], a[1]->object, held); }, &value);
+    refuse_taken(t, flow, PyExc_AttributeError, "hasattr");
     if (flow != Flow::kGo) return flow;
     present = true;
   }

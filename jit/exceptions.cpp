@@ -65,6 +65,11 @@ bool Tracer::is_handled(PyTypeObject* type, size_t frames) const {
   return false;
 }
 
+void refuse_taken(Tracer& t, Flow flow, PyObject* type, const char* builtin) {
+  if (flow == Flow::kRaise && t.raising_ != nullptr && PyType_IsSubtype(t.raising_->type, as_type(type)))
+    t.break_from_the_start(BreakReason::k_builtin, builtin);
+}
+
 Flow Tracer::raise_unbound(int local) {
   const char* name = PyUnicode_AsUTF8(slot_name(frame().bytecode->code, local));
   if (name == nullptr) return stop(BreakReason::k_unbound);

@@ -18,6 +18,10 @@ Value* field_of_exception(const Value* exception, const char* name);  // null: n
 // tp_init of an exception class, as `init` (what a class's __init__ wraps) does it. False: not followed.
 bool init_exception(Tracer& t, void* init, Value* self, const std::vector<Value*>& arguments, PyObject* names);
 
+// Once a callback has answered `flow`: exceptions of `type` are for the builtin that called it and for no handler, so
+// that the real one has to run.
+void refuse_taken(Tracer& t, Flow flow, PyObject* type, const char* builtin);
+
 bool is_group_type(PyTypeObject* type);       // exception_groups.cpp
 bool is_field_of_group(PyObject* attribute);  // that __new__ sets
 

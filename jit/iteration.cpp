@@ -340,7 +340,10 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       if (Value* method = python_method(iterator->items[0], interned.getitem)) {
         if (iterator->index < 0) return Next::kEnd;
         Value* place = int_constant(iterator->index);
-        if (call_now(method, {iterator->items[0], place}, out) != Flow::kGo) return Next::kUnknown;
+        Flow flow = call_now(method, {iterator->items[0], place}, out);
+        refuse_taken(*this, flow, PyExc_IndexError, "reversed");
+        refuse_taken(*this, flow, PyExc_StopIteration, "reversed");
+        if (flow != Flow::kGo) return Next::kUnknown;
         --iterator->index;
         return Next::kItem;
       }
@@ -424,15 +427,19 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
     case IteratorKind::kItems: {
       Value* method = iterator->items[0] == nullptr ? nullptr : python_method(iterator->items[0], interned.getitem);
       if (method == nullptr) return Next::kUnknown;
-      if (call_now(method, {iterator->items[0], int_constant(iterator->index)}, out) != Flow::kGo)
-        return Next::kUnknown;
+      Flow flow = call_now(method, {iterator->items[0], int_constant(iterator->index)}, out);
+      refuse_taken(*this, flow, PyExc_IndexError, "__getitem__");
+      refuse_taken(*this, flow, PyExc_StopIteration, "__getitem__");
+      if (flow != Flow::kGo) return Next::kUnknown;
       ++iterator->index;
       return Next::kItem;
     }
     case IteratorKind::kSentinel: {
       if (iterator->stop != 0) return Next::kEnd;
       Value* same = nullptr;
-      if (call_now(iterator->items[0], {}, out) != Flow::kGo) return Next::kUnknown;
+      Flow flow = call_now(iterator->items[0], {}, out);
+      refuse_taken(*this, flow, PyExc_StopIteration, "iter");
+      if (flow != Flow::kGo) return Next::kUnknown;
       Value* sentinel = force(iterator->items[1]);
       if (*out != sentinel || (*out)->is_number() || (*out)->kind == ValueKind::kTensor) {
         if (!rule_out_nan(sentinel)) return Next::kUnknown;
@@ -445,7 +452,12 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
       iterator->stop = 1;
       return Next::kEnd;
     }
-    default: return next_of_itertools(iterator, out);
+    default: {
+      Next result = next_of_itertools(iterator, out);
+      if (result == Next::kUnknown && raising_ != nullptr)
+        refuse_taken(*this, Flow::kRaise, PyExc_StopIteration, "an iterator's function");
+      return result;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/containers.h"
+#include "jit/exceptions.h"
 #include "jit/given.h"
 #include "jit/names.h"
 #include "jit/tracer_core.h"
@@ -377,11 +378,17 @@ bool Tracer::ask_length(Value* iterable, bool hint) {
     Value* method = python_method(iterable, interned.len);
     if (method == nullptr && iterable->content != nullptr)
       return container_special(iterable, interned.len, {}, &size) == Flow::kGo;
-    return method != nullptr && call_now(method, {iterable}, &size) == Flow::kGo && is_length_answer(size);
+    if (method == nullptr) return false;
+    Flow flow = call_now(method, {iterable}, &size);
+    refuse_taken(*this, flow, PyExc_TypeError, "__len__");
+    return flow == Flow::kGo && is_length_answer(size);
   }
   if (!hint || _PyType_Lookup(iterable->type, interned.length_hint) == nullptr) return true;
   Value* method = python_method(iterable, interned.length_hint);
-  if (method == nullptr || call_now(method, {iterable}, &size) != Flow::kGo) return false;
+  if (method == nullptr) return false;
+  Flow flow = call_now(method, {iterable}, &size);
+  refuse_taken(*this, flow, PyExc_TypeError, "__length_hint__");
+  if (flow != Flow::kGo) return false;
   return is_length_answer(size) || (size->is_constant() && size->object == Py_NotImplemented);
 }
 

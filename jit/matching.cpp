@@ -1,4 +1,5 @@
 // The instructions of match statements, as Python/ceval.c of 3.11 has them.
+#include "jit/exceptions.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -51,7 +52,9 @@ static Flow attribute_or_none(Tracer& t, Value* subject, PyObject* name, Value**
   } else if (plain && in_class == nullptr && subject->kind != ValueKind::kObject && type->tp_dictoffset == 0) {
     return *out = nullptr, Flow::kGo;
   }
-  return t.attribute_now(subject, name, out);
+  Flow flow = t.attribute_now(subject, name, out);
+  refuse_taken(t, flow, PyExc_AttributeError, "a class pattern");
+  return flow;
 }
 
 static Flow match_class(Tracer& t, int positional) {

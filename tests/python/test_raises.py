@@ -1,5 +1,7 @@
 """Every kind of raise and side exit, inside `try`: the handler reads every local and every tensor that was written before
 and after; and the same uncaught. Compiled and plain runs must not differ, and the compiled ones must be native."""
+import itertools
+
 import numpy as np
 import pytest
 
@@ -438,6 +440,76 @@ def cleaning(x, n, log):
 @program(*[lambda n=n: (ints(1, 2), n, []) for n in (0, 1, 4)], hand_overs=None)
 def callee_cleans_up(x, n, log):
     return cleaning(x * 2, n, log)
+
+
+# ---- Exceptions of callbacks that are for the builtin, not for the handler around it ------------------------------------
+
+
+class Hiding:
+    @property
+    def hidden(self):
+        raise AttributeError("hidden")
+
+
+class Asking:
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+class Lengthless:
+    def __len__(self):
+        raise TypeError("len")
+
+    def __iter__(self):
+        return iter((1, 2))
+
+
+class Ending:
+    def __getitem__(self, index):
+        if index > 2:
+            raise IndexError("end")
+        return index
+
+
+def stops(*_):
+    raise StopIteration("early")
+
+
+def class_pattern(subject):
+    match subject:
+        case Hiding(hidden=1):
+            return "matched"
+        case _:
+            return "not matched"
+
+
+TAKEN = {
+    "hasattr": lambda: hasattr(Hiding(), "hidden"),
+    "hasattr of __getattr__": lambda: hasattr(Asking(), "hidden"),
+    "a default": lambda: getattr(Asking(), "hidden", 7),
+    "a class pattern": lambda: class_pattern(Hiding()),
+    "a sentinel": lambda: list(iter(stops, 99)),
+    "filter": lambda: list(filter(stops, [1, 2])),
+    "accumulate": lambda: list(itertools.accumulate([1, 2], stops)),
+    "a length": lambda: (list(Lengthless()), [*Lengthless()]),
+    "items by number": lambda: list(Ending()),
+}
+
+
+def taken(x, does, log):
+    try:
+        result = does()
+        log.append(result)
+        return x + 1, result
+    except (ValueError, StopIteration, AttributeError, TypeError, IndexError) as error:
+        return "the handler", str(error)
+    finally:
+        x.mul_(2)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_exceptions_that_a_builtin_takes(name):
+    compare(taken, lambda: (kt.ones(3), TAKEN[name], []))
 
 
 # ---- The tests -------------------------------------------------------------------------------------------------------
