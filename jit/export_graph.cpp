@@ -3,6 +3,8 @@
 // python/kintsugi/export.py takes the graph and raises.
 #include <opcode.h>  // NB_ADD and the like
 
+#include <algorithm>
+
 #include "jit/graph_calls.h"
 #include "runtime/frame.h"
 
@@ -250,12 +252,16 @@ class Exporter {
   // What the function returns: Refs, constants, and tuples, lists, dicts and slices of them.
   Ref structure(RecipeId id) {
     const Recipe recipe = t_.plan().recipes[static_cast<size_t>(id)];
+    if (std::find(around_.begin(), around_.end(), id) != around_.end())
+      refuse("the function answers a container that contains itself");
     auto list = [&] {
+      around_.push_back(id);
       Ref items(PyList_New(0));
       for (RecipeId part : recipe.parts) {
         Ref item = structure(part);
         if (!items || !item || PyList_Append(items.get(), item.get()) < 0) return Ref();
       }
+      around_.pop_back();
       return items;
     };
     switch (recipe.kind) {
@@ -293,7 +299,8 @@ class Exporter {
   Tracer& t_;
   GraphNumbers numbers_;
   std::map<ValueId, int> by_id_;
-  PyObject* calls_ = nullptr;  // borrowed
+  std::vector<RecipeId> around_;  // the containers whose parts are being told
+  PyObject* calls_ = nullptr;     // borrowed
   int made_ = 0;
 };
 
@@ -303,6 +310,9 @@ class Exporter {
 void Tracer::hand_to_export() {
   const Exit& last = plan().exits[static_cast<size_t>(plan().final_exit)];
   if (last.kind != ExitKind::kReturn) refuse_long_loop();
+  if (grad_mode_ != grad_mode())
+    refuse_export(Failure::kUser,
+                  "kt.export: the function leaves another grad mode than it found; a graph has no modes");
   Ref told = Exporter(*this).told();
   Ref module(told ? PyImport_ImportModule("kintsugi.export") : nullptr);
   Ref taken(module ? PyObject_CallMethod(module.get(), "_take", "O", told.get()) : nullptr);

@@ -330,7 +330,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True):
 
 
 def _identifier(path):
-    text = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_") or "constant"
+    text = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in path).strip("_") or "constant"
     return f"_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text
 
 
@@ -386,7 +386,14 @@ class _Arguments:
                 spec = dict(zip(spec.keys, spec.parts))
             self._bound.arguments[name] = spec
         given = [_text(spec, names) for spec in self._bound.args]
-        return ", ".join(given + [f"{name}={_text(spec, names)}" for name, spec in self._bound.kwargs.items()])
+        for name, spec in self._bound.kwargs.items():
+            value = _text(spec, names)
+            if name.isidentifier() and name.isascii() and not keyword.iskeyword(name):
+                given.append(f"{name}={value}")
+            else:
+                names[f"_constant_{len(names)}"] = name
+                given.append(f"**{{{list(names)[-1]}: {value}}}")
+        return ", ".join(given)
 
 
 def _declare(shapes, arguments):

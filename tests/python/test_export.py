@@ -94,6 +94,8 @@ PROGRAMS = {
     "cond that captures": (captures, (x23,), {}),
     "assert": (asserts, (x23,), {}),
     "a compiled function": (kt.compile(lambda x: x + 1), (x23,), {}),
+    "keywords that are no names": (lambda **given: given["a b"] + given["class"] * given["²"], (),
+                                   {"a b": x23, "class": x23 + 1, "²": x23}),
     "a bool argument": (lambda x, flag: x + 1 if flag else x - 1, (x23, True), {}),
 }
 
@@ -262,6 +264,12 @@ def by_data(x):
     return x + 1 if x.sum().item() > 3 else x
 
 
+def within_itself(x):
+    things = [x]
+    things.append(things)
+    return {"k": (things,)}
+
+
 REFUSED = {
     "a break": (lambda x: (dynamo.graph_break("why"), x)[1], exc.Unsupported, "graph_break.*why.*from user code"),
     "a disabled function": (lambda x: off(x), exc.Unsupported, "disable"),
@@ -273,6 +281,8 @@ REFUSED = {
     "an attribute of outside": (sets, exc.UserError, "changes an object outside.*sets"),
     "an object as result": (lambda x: Thing(), exc.UserError, "answers an object"),
     "a function as result": (lambda x: lambda: x, exc.UserError, "answers an object"),
+    "a list within itself": (within_itself, exc.UserError, "contains itself"),
+    "another grad mode": (lambda x: (kt.set_grad_enabled(False), x)[1], exc.UserError, "grad mode"),
 }
 
 
