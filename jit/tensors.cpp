@@ -609,8 +609,7 @@ Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
     bool ignored = false;
     Ref shape(PyObject_GetAttr(stand_in(tensor, &ignored), name));
     if (!shape) return stop(BreakReason::k_tensor_call, text);
-    *out = tuple_of(std::move(sizes));
-    (*out)->type = Py_TYPE(shape.get());
+    *out = tuple_of(std::move(sizes), Py_TYPE(shape.get()));
     return Flow::kGo;
   }
   if (tensor->dynamic && (text == "nbytes" || text == "T")) return stop(BreakReason::k_tensor_call, text);

@@ -166,7 +166,7 @@ class Tracer {
   Value* known_by_worth(PyObject* object, ValueId id);
   Guard& guard(GuardKind kind, int32_t source);
   int32_t source(const std::string& text);
-  const std::string& source_text(const Value* value);
+  std::string source_text(const Value* value);
   Value* load_field(Value* owner, int offset, PyObject* object, const std::string& source);
   ValueId slot_id(Value* lazy);
   void guard_word(const std::string& text, const uint64_t* word);

@@ -22,9 +22,8 @@ int32_t Tracer::source(const std::string& text) {
   return place->second;
 }
 
-const std::string& Tracer::source_text(const Value* value) {
-  static const std::string made = "<made here>";
-  return value->source < 0 ? made : plan().sources[value->source];
+std::string Tracer::source_text(const Value* value) {  // the table grows: no reference into it
+  return value->source < 0 ? "<made here>" : plan().sources[value->source];
 }
 
 bool Tracer::is_dynamic_source(const std::string& text, bool number) {

@@ -321,7 +321,8 @@ inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_
 }
 inline PyDictKeysObject* keys_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_keys; }
 inline PyDictValues* values_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values; }
-// The entries of the hash in a dict whose keys are not all str, until `stop` says so: probing as Objects/dictobject.c does.
+// The entries of the hash in a dict whose keys are not all str, until `stop` says so: probing as Objects/dictobject.c
+// does.
 template <typename Stop>
 void entries_of_hash(PyObject* dict, Py_hash_t hash, Stop stop) {
   constexpr int64_t kEmpty = -1;  // kDummy, -2, goes on

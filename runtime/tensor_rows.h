@@ -38,7 +38,7 @@ bool read_bool(const ParsedCall& call, int parameter, bool default_value, bool* 
 // A dtype object, or Python's bool, int or float. has is false when the argument was not given.
 bool read_dtype(Borrowed object, DType* out);
 bool read_optional_dtype(const ParsedCall& call, int parameter, bool* has, DType* out);
-bool check_device(Borrowed object);       // null is fine
+bool check_device(Borrowed object);                            // null is fine
 bool wants_gradient(Borrowed object, DType dtype, bool* out);  // requires_grad
 bool read_gradient(ParsedCall* call, int parameter);           // of a creation, whose dtype is known
 // The rest parameter: f(2, 3), f((2, 3)) or f(shape=(2, 3)).

@@ -237,3 +237,15 @@ def test_bound_builtin_methods_share_a_segment():
         values = [1]
         assert compiled(kt.ones(3), values).tolist() == [3.0] * 3 and values == [1, 3]
     assert STRESS == "miss_every_guard" or native["segments"] == before
+
+
+def test_no_sizes_are_a_size_too():
+    def f(x, log):
+        log.append(x.argmax().shape)
+        return x.sum().shape
+
+    compiled = kt.compile(f)
+    for shape in ((3, 4), (3, 5), (2, 2)):
+        ours, plain = [], []
+        assert type(compiled(kt.ones(*shape), ours)) is type(f(kt.ones(*shape), plain))
+        assert ours == plain and type(ours[0]) is type(plain[0])
