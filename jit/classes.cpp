@@ -143,6 +143,25 @@ static PyTypeObject* metaclass_of(Tracer& t, const std::vector<Value*>& bases) {
   return winner;
 }
 
+// Whether the value may have an __isabstractmethod__, which ABCMeta asks for, other than one that its stand-in has.
+static bool may_be_abstract(Tracer& t, Value* value) {
+  value = t.force(value);
+  if (is_made_descriptor(value))
+    return std::any_of(value->items.begin(), value->items.end(), [&](Value* part) { return may_be_abstract(t, part); });
+  if (PyTypeObject* type = as_class(value))
+    return Py_TYPE(type) != &PyType_Type || !t.ensure_version(type) ||
+           _PyType_Lookup(type, interned.isabstract) != nullptr;
+  switch (value->kind) {
+    case ValueKind::kConstant: return !is_atom(value->object);
+    case ValueKind::kFunction: return value->is_real();
+    case ValueKind::kObject:
+    case ValueKind::kMethod:
+    case ValueKind::kPartial:
+    case ValueKind::kSuper: return true;
+    default: return false;
+  }
+}
+
 // The class exists now. `model` tells what it is like.
 Value* Tracer::made_class(PyObject* model, ValueId id) {
   auto* type = reinterpret_cast<PyTypeObject*>(model);
@@ -168,6 +187,8 @@ Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* names, Va
     if (value == nullptr) continue;
     if (!PyUnicode_CheckExact(key)) return stop(BreakReason::k_instruction, "a class with names that are no text");
     if (is_named(key, "__classcell__")) continue;
+    if (is_abstract_meta(meta) && may_be_abstract(*this, value))
+      return stop(BreakReason::k_instruction, "an abstract class with such a " + text_of(key));
     Ref stand_in = stand_in_for(key, value);
     if (!stand_in) return stop(BreakReason::k_instruction, "a class with such a " + text_of(key));
     if (PyDict_SetItem(held.get(), key, stand_in.get()) < 0) throw Restart{};

@@ -81,8 +81,8 @@ Flow Tracer::find_key(Value* dict, Value* key, PyObject** out, const char* conte
   for (auto& [each, value] : entries) {
     if (value == nullptr) continue;
     Value* held = key_value(each);
-    if (held == key) return *out = each, Flow::kGo;
     auto known = hashed_keys_.find(each);
+    if (held == key && (known == hashed_keys_.end() || known->second == hash)) return *out = each, Flow::kGo;
     if (known == hashed_keys_.end() && (plain || key_values_.count(each) != 0 || PyType_Check(each))) continue;
     if ((known != hashed_keys_.end() ? known->second : PyObject_Hash(each)) != hash) continue;
     bool same = false;

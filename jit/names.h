@@ -51,6 +51,7 @@ namespace kintsugi {
   KN_NAME(instancecheck, "__instancecheck__") \
   KN_NAME(int_, "__int__")                    \
   KN_NAME(invert, "__invert__")               \
+  KN_NAME(isabstract, "__isabstractmethod__") \
   KN_NAME(iter, "__iter__")                   \
   KN_NAME(kwdefaults, "__kwdefaults__")       \
   KN_NAME(len, "__len__")                     \

@@ -536,8 +536,7 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
 
 // The attributes that a function made here may have: one of them.
 static bool is_noted(PyObject* name) {
-  return PyUnicode_Compare(name, interned.wrapped) == 0 ||
-         PyUnicode_CompareWithASCIIString(name, "__isabstractmethod__") == 0;
+  return PyUnicode_Compare(name, interned.wrapped) == 0 || PyUnicode_Compare(name, interned.isabstract) == 0;
 }
 
 Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {

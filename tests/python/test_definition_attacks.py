@@ -1,4 +1,5 @@
 """Classes, groups and keys of a function's own once more: programs that try what may not be followed, against plain runs."""
+import abc
 import collections
 import contextlib
 import copy
@@ -427,6 +428,37 @@ def a_group_out_of_a_callee(x):
     except* OSError as e:
         return_ = e
     return return_
+
+
+def a_key_whose_hash_changes(x):
+
+    class K:
+
+        def __init__(s, n):
+            s.n = n
+
+        def __hash__(s):
+            return s.n
+    k = K(1)
+    d = {k: 1}
+    k.n = 2
+    found = k in d
+    d[k] = 5
+    return (x + 1, found, list(d.values()))
+
+
+class Marked:
+    __isabstractmethod__ = True
+
+
+marked = Marked()
+
+
+def an_object_that_says_it_is_abstract(x):
+
+    class C(abc.ABC):
+        method = marked
+    return (x + 1, C())
 
 
 PROGRAMS = [each for each in list(globals().values())
