@@ -550,13 +550,25 @@ Flow Tracer::stop(BreakReason reason, std::string context) {
   return Flow::kBreak;
 }
 
+// Code that is made while tracing is other code in the next attempt: then nothing was learnt but that the root's
+// present instruction cannot be followed.
+void Tracer::give_up_when_nothing_is_learnt() {
+  constexpr int kPatience = 30;
+  if (input_.memory->attempts <= kPatience) return;
+  const TraceFrame& root = frames_.front();
+  input_.memory->not_followed[{root.bytecode->code, root.at}] = {BreakReason::k_trace_limit, "begun again too often"};
+  throw Restart{};
+}
+
 void Tracer::restart_without(PyObject* code, int32_t offset) {
+  give_up_when_nothing_is_learnt();
   input_.memory->not_inlined.emplace(std::pair<void*, int>{code, offset}, strict_);
   throw Restart{};
 }
 
 // Abandon: the present instruction is a break before it does anything.
 void Tracer::break_from_the_start(BreakReason reason, std::string context) {
+  give_up_when_nothing_is_learnt();
   TraceFrame& frame = call_now_depth_ > 0 ? frames_[call_now_frames_ - 1] : this->frame();
   input_.memory->not_followed[{frame.bytecode->code, frame.at}] = {reason, std::move(context)};
   throw Restart{};
@@ -728,6 +740,7 @@ Status trace(const TraceInput& input, TraceResult* result) {
   for (int attempt = 0; attempt < kRestartLimit; ++attempt) {
     *result = TraceResult{};
     Clock::time_point start = Clock::now();
+    input.memory->attempts = attempt;
     try {
       Tracer tracer(input, result);
       if (Status status = tracer.run(); !status.ok) return status;

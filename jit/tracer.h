@@ -45,6 +45,7 @@ struct EntryMemory {
   std::set<std::pair<void*, int>> cuts;  // where a trace ends, so that a backend's graph can stand in one place
   // Instructions that had changed something when they turned out a break: they are one from the start.
   std::map<std::pair<void*, int>, std::pair<BreakReason, std::string>> not_followed;
+  int attempts = 0;  // of the present trace
 };
 
 enum class Hold : uint8_t { kNone, kStrong, kWeak, kLayout };  // how a segment holds a binding

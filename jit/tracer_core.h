@@ -149,6 +149,7 @@ class Tracer {
   [[noreturn]] void restart_without(std::pair<void*, int> call) {
     restart_without(static_cast<PyObject*>(call.first), call.second);
   }
+  void give_up_when_nothing_is_learnt();
   [[noreturn]] void restart_without(PyObject* code, int32_t offset);  // abandon: that call is not followed inside
   void restart_without_this_call();                                   // the call that the innermost frame came from
   Value* shown(Value* value);                                         // as the exit being made shows it
