@@ -177,8 +177,9 @@ Flow Tracer::follow_raise(size_t floor) {
   changing_exception(*this, exception);
   TracedException& told = *exception->exception;
   if (told.code == nullptr) {
-    told.code = frame().bytecode->code;
-    told.offset = frame().at;
+    const TraceFrame& where = input_.memory->learns_nothing() ? frames_.front() : frame();
+    told.code = where.bytecode->code;
+    told.offset = where.at;
   }
   bool takes_context = how_raising_ == Raising::kNew || (how_raising_ == Raising::kThrown && handled_ != nullptr);
   if (takes_context && !set_context(*this, exception)) break_at_raise(told);

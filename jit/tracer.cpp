@@ -550,11 +550,9 @@ Flow Tracer::stop(BreakReason reason, std::string context) {
   return Flow::kBreak;
 }
 
-// Code that is made while tracing is other code in the next attempt: then nothing was learnt but that the root's
-// present instruction cannot be followed.
+// Then all that is known is that the root's present instruction cannot be followed.
 void Tracer::give_up_when_nothing_is_learnt() {
-  constexpr int kPatience = 30;
-  if (input_.memory->attempts <= kPatience) return;
+  if (!input_.memory->learns_nothing()) return;
   const TraceFrame& root = frames_.front();
   input_.memory->not_followed[{root.bytecode->code, root.at}] = {BreakReason::k_trace_limit, "begun again too often"};
   throw Restart{};
