@@ -99,8 +99,10 @@ static bool set_context(Tracer& t, Value* exception) {
   Value* handled = t.topmost_handled();
   if (handled == exception || is_nothing(handled) || handled == exception->items[kContext]) return true;
   if (!is_traced_exception(handled) && exception->items[kContext] != nullptr)
-    return false;  // kept when nothing is handled
-  for (Value* each = handled; is_traced_exception(each) && each->items[kContext] != nullptr;) {
+    return false;         // kept when nothing is handled
+  std::set<Value*> seen;  // the program may have made a cycle
+  for (Value* each = handled;
+       is_traced_exception(each) && each->items[kContext] != nullptr && seen.insert(each).second;) {
     if (each->items[kContext] == exception) {
       t.changing(each);
       each->items[kContext] = nullptr;

@@ -658,3 +658,19 @@ def test_loops_that_are_interrupted_use_no_stack():
         return x + i
 
     assert kt.compile(f)(kt.ones(2), 100_000).tolist() == [100_000.0] * 2
+
+
+def test_an_exception_that_is_its_own_context():
+    def f(x):
+        try:
+            raise ValueError(1)
+        except ValueError as error:
+            error.__context__ = error
+            raise TypeError(2)
+
+    compiled = kt.compile(f)
+    for function in (f, compiled, compiled):
+        with pytest.raises(TypeError) as caught:
+            function(kt.ones(2))
+        context = caught.value.__context__
+        assert type(context) is ValueError and context.__context__ is context
