@@ -263,8 +263,8 @@ Flow Tracer::call(Value* callable, std::vector<Value*> arguments, PyObject* name
           same.a = callable->id;
           same.constant = wrapper;
           size_t depth = frames_.size();
-          Flow flow = call(wrap_bound(reinterpret_cast<PyObject*>(target), std::string(source_text(callable))),
-                           std::move(arguments), names);
+          Flow flow =
+              call(wrap_bound(reinterpret_cast<PyObject*>(target), source_text(callable)), std::move(arguments), names);
           if (frames_.size() > depth) frame().hard = hard;
           return flow;
         }

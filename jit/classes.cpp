@@ -197,15 +197,7 @@ Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* names, Va
       PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(meta), name->object, types.get(), held.get(), nullptr));
   if (!model) return stop(BreakReason::k_raises, "a class statement");
   keep(model.get());
-  std::vector<ValueId> objects{object_of(name), object_of(tuple_of(std::move(bases))), object_of(names)};
-  ConstantId called = constant_id(reinterpret_cast<PyObject*>(meta), is_heap_type(meta) ? Hold::kWeak : Hold::kStrong);
-  ExitId exit = exit_here(ExitKind::kRaise);
-  Step& step = record(StepKind::k_run_call);
-  step.constant = called;
-  step.imm = kNoConstant;
-  step.list = std::move(objects);
-  step.on_fail = exit;
-  ValueId id = step.dst = new_value();
+  ValueId id = run_call(reinterpret_cast<PyObject*>(meta), {name, tuple_of(std::move(bases)), names});
   *out = made_class(model.get(), id);
   if (cell != nullptr) {
     changing(cell);

@@ -89,20 +89,26 @@ bool place_keywords(std::vector<Value*>* arguments, PyObject* keywords, std::ini
   return true;
 }
 
+// The callable itself, called on objects when the segment runs; its answer's value.
+ValueId Tracer::run_call(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names) {
+  std::vector<ValueId> objects;
+  for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
+  ConstantId called = constant_id(callable, is_atom(callable) ? Hold::kStrong : Hold::kWeak);
+  ConstantId keywords = names == nullptr ? kNoConstant : constant_id(names, Hold::kStrong);
+  ExitId exit = exit_here(ExitKind::kRaise);
+  Step& step = record(StepKind::k_run_call);
+  step.constant = called;
+  step.imm = keywords;
+  step.list = std::move(objects);
+  step.on_fail = exit;
+  return step.dst = new_value();
+}
+
 // A method of a real container, called as the program would; its answer's value.
 ValueId Tracer::run_method(PyTypeObject* type, const char* name, const std::vector<Value*>& arguments) {
   PyObject* method = PyDict_GetItemString(type->tp_dict, name);
   KN_CHECK(method != nullptr);
-  std::vector<ValueId> objects;
-  for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
-  ConstantId called = constant_id(method, Hold::kStrong);
-  ExitId exit = exit_here(ExitKind::kRaise);
-  Step& step = record(StepKind::k_run_call);
-  step.constant = called;
-  step.imm = kNoConstant;
-  step.list = std::move(objects);
-  step.on_fail = exit;
-  ValueId result = step.dst = new_value();
+  ValueId result = run_call(method, arguments);
   mutate(arguments[0]);
   return result;
 }

@@ -179,7 +179,7 @@ Flow Tracer::follow_raise(size_t floor) {
   changing_exception(*this, exception);
   TracedException& told = *exception->exception;
   if (told.code == nullptr) {
-    const TraceFrame& where = input_.memory->learns_nothing() ? frames_.front() : frame();
+    const TraceFrame& where = learns_nothing() ? frames_.front() : frame();
     told.code = where.bytecode->code;
     told.offset = where.at;
   }

@@ -40,28 +40,10 @@ void Tracer::export_assert(Value* condition) {
   note_call(trace_.records.size(), {condition, text}, nullptr, nullptr);
 }
 
-// Before a step is recorded.
-void Tracer::may_export(StepKind kind) {
-  switch (kind) {
-    case StepKind::k_list_append:
-    case StepKind::k_list_set:
-    case StepKind::k_list_insert:
-    case StepKind::k_list_delete:
-    case StepKind::k_list_clear:
-    case StepKind::k_dict_set:
-    case StepKind::k_dict_delete:
-    case StepKind::k_attribute_set:
-    case StepKind::k_attribute_delete:
-    case StepKind::k_global_set:
-    case StepKind::k_cell_set:
-    case StepKind::k_range_next:
-    case StepKind::k_list_next:
-    case StepKind::k_count_next:
-      return refuse_export(Failure::kUser,
-                           "kt.export: the function changes an object outside of its graph; make what it changes a "
-                           "result, or change it after the call");
-    default: return;
-  }
+void Tracer::refuse_change() {
+  refuse_export(Failure::kUser,
+                "kt.export: the function changes an object outside of its graph; make what it changes a result, or "
+                "change it after the call");
 }
 
 static const Record* maker_of(const Trace& trace, ValueId id) {

@@ -102,20 +102,6 @@ Value* function_of_model(Tracer& t, PyObject* object) {
   return keyword_defaults_of(real) == nullptr ? function : nullptr;
 }
 
-ValueId make_at_run_time(Tracer& t, PyObject* function, const std::vector<Value*>& arguments, PyObject* names) {
-  std::vector<ValueId> objects;
-  for (Value* argument : arguments) objects.push_back(t.object_of(argument));
-  ConstantId called = t.constant_id(function, is_atom(function) ? Hold::kStrong : Hold::kWeak);
-  ConstantId keywords = names == nullptr ? kNoConstant : t.constant_id(names, Hold::kStrong);
-  ExitId exit = t.exit_here(ExitKind::kRaise);
-  Step& step = t.record(StepKind::k_run_call);
-  step.constant = called;
-  step.imm = keywords;
-  step.list = std::move(objects);
-  step.on_fail = exit;
-  return step.dst = t.new_value();
-}
-
 // A tuple that the class made for itself, as `_fields`: it is told from others by `is`.
 Value* tuple_of_class(Tracer& t, Value* type, PyObject* name, PyObject* tuple) {
   static PyObject* const get = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
@@ -126,7 +112,7 @@ Value* tuple_of_class(Tracer& t, Value* type, PyObject* name, PyObject* tuple) {
     if (!t.fold(items.back(), &atom)) return nullptr;
   }
   Value* value = t.tuple_of(std::move(items));
-  value->id = make_at_run_time(t, get, {type, t.constant(name)}, nullptr);
+  value->id = t.run_call(get, {type, t.constant(name)});
   return value;
 }
 
@@ -218,7 +204,7 @@ bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& argu
     return true;
   }
   t.keep(made.get());
-  ValueId id = make_at_run_time(t, function, arguments, named == 0 ? nullptr : all_names.get());
+  ValueId id = t.run_call(function, arguments, named == 0 ? nullptr : all_names.get());
   auto* model = reinterpret_cast<PyTypeObject*>(made.get());
   Value* result = t.is_made_class(model) ? t.constant(made.get()) : t.made_class(made.get(), id);
   describe(t, result, model);

@@ -20,7 +20,7 @@ struct Layouts {
     Ref key(PyLong_FromLong(71923)), size(PyLong_FromLong(3));
     if (found && PyType_Check(found.get()) && key && size) {
       type = reinterpret_cast<PyTypeObject*>(found.get());
-      int bounded = find_dict(Py_None, key.get()), unbounded = find_dict(size.get(), key.get());
+      int unbounded = find_dict(Py_None, key.get()), bounded = find_dict(size.get(), key.get());
       dict_offset = bounded == unbounded ? bounded : 0;
       Py_INCREF(type);
     }
@@ -78,12 +78,15 @@ bool is_atom_throughout(PyObject* object) {
 
 // The key as the cache has it; null: it has none that is found without running code.
 PyObject* stored_key(PyObject* dict, PyObject* key) {
-  PyObject *each, *item;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &each, &item);)
-    if (is_atom_throughout(each) && Py_TYPE(each) == Py_TYPE(key) && PyObject_RichCompareBool(each, key, Py_EQ) == 1)
-      return each;
+  PyObject* found = nullptr;
+  entries_of_hash(dict, PyObject_Hash(key), [&](PyObject* each, PyObject*) {
+    bool same =
+        is_atom_throughout(each) && Py_TYPE(each) == Py_TYPE(key) && PyObject_RichCompareBool(each, key, Py_EQ) == 1;
+    if (same) found = each;
+    return same;
+  });
   PyErr_Clear();
-  return nullptr;
+  return found;
 }
 
 }  // namespace
@@ -127,19 +130,11 @@ bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyO
     PyObject* answer = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(found) + known.result_offset);
     result = t.load_field(result, known.result_offset, answer, text + "(...)");
   }
-  std::vector<ValueId> objects;
-  for (Value* argument : arguments) objects.push_back(t.object_of(argument));
   ConstantId called = t.constant_id(cache->object, Hold::kWeak);
   Guard& same = t.guard(GuardKind::k_same, cache->source);
   same.a = cache->id;
   same.constant = called;
-  ExitId exit = t.exit_here(ExitKind::kRaise);
-  Step& step = t.record(StepKind::k_run_call);
-  step.constant = called;
-  step.imm = kNoConstant;
-  step.list = std::move(objects);
-  step.on_fail = exit;
-  step.dst = t.new_value();
+  t.run_call(cache->object, arguments);
   t.frame().stack.push_back(result);
   *flow = Flow::kGo;
   return true;

@@ -97,21 +97,11 @@ static bool any_dynamic(const std::vector<Value*>& arguments) {
 // The callable itself, on objects, where only its result's layout is known (all of it, or dtype and rank).
 Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout,
                         Value** out) {
-  std::vector<ValueId> objects;
-  for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
-  ConstantId called = constant_id(callable, is_atom(callable) ? Hold::kStrong : Hold::kWeak);
-  ConstantId keywords = names == nullptr ? kNoConstant : constant_id(names, Hold::kStrong);
-  ExitId exit = exit_here(ExitKind::kRaise);
-  Step& step = record(StepKind::k_run_call);
-  step.constant = called;
-  step.imm = keywords;
-  step.list = std::move(objects);
-  step.on_fail = exit;
-  step.dst = new_value();
+  ValueId id = run_call(callable, arguments, names);
   ++tensor_calls_;
   if (layout != nullptr) {
     retain(layout);
-    *out = tensor_value(layout, step.dst, false);
+    *out = tensor_value(layout, id, false);
   }
   return Flow::kGo;
 }

@@ -33,20 +33,19 @@ std::string place_of(const TraceFrame& frame) {
 
 }  // namespace
 
-Tracer::Tracer(const TraceInput& input, TraceResult* result)
+Tracer::Tracer(const TraceInput& input, TraceResult* result, int attempt)
     : input_(input),
       result_(result),
+      attempt_(attempt),
       strict_(input.policy.strict),
       grad_mode_(kintsugi::grad_mode()),
       capture_scalars_(input.policy.capture_scalars) {
   null_ = make(ValueKind::kNull);
 }
 
-// A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
-static bool is_effect(StepKind kind) {
+// What a graph that stands alone cannot do.
+static bool changes_an_object(StepKind kind) {
   switch (kind) {
-    case StepKind::k_write:
-    case StepKind::k_run_call:
     case StepKind::k_list_append:
     case StepKind::k_list_set:
     case StepKind::k_list_insert:
@@ -60,18 +59,27 @@ static bool is_effect(StepKind kind) {
     case StepKind::k_cell_set:
     case StepKind::k_range_next:
     case StepKind::k_list_next:
-    case StepKind::k_count_next:
+    case StepKind::k_count_next: return true;
+    default: return false;
+  }
+}
+
+// A change made inside a builtin's callback could not be taken back when the builtin has to be called again.
+static bool is_effect(StepKind kind) {
+  switch (kind) {
+    case StepKind::k_write:
+    case StepKind::k_run_call:
     case StepKind::k_opaque_call:
     case StepKind::k_set_strict:
     case StepKind::k_set_grad:
     case StepKind::k_push_handled:
     case StepKind::k_set_handled: return true;
-    default: return false;
+    default: return changes_an_object(kind);
   }
 }
 
 Step& Tracer::record(StepKind kind) {
-  if (input_.policy.exporting) may_export(kind);
+  if (input_.policy.exporting && changes_an_object(kind)) refuse_change();
   if (is_effect(kind)) {
     if (input_.policy.pure && kind != StepKind::k_write && kind != StepKind::k_run_call &&
         kind != StepKind::k_opaque_call)
@@ -552,7 +560,7 @@ Flow Tracer::stop(BreakReason reason, std::string context) {
 
 // Then all that is known is that the root's present instruction cannot be followed.
 void Tracer::give_up_when_nothing_is_learnt() {
-  if (!input_.memory->learns_nothing()) return;
+  if (!learns_nothing()) return;
   const TraceFrame& root = frames_.front();
   input_.memory->not_followed[{root.bytecode->code, root.at}] = {BreakReason::k_trace_limit, "begun again too often"};
   throw Restart{};
@@ -738,9 +746,8 @@ Status trace(const TraceInput& input, TraceResult* result) {
   for (int attempt = 0; attempt < kRestartLimit; ++attempt) {
     *result = TraceResult{};
     Clock::time_point start = Clock::now();
-    input.memory->attempts = attempt;
     try {
-      Tracer tracer(input, result);
+      Tracer tracer(input, result, attempt);
       if (Status status = tracer.run(); !status.ok) return status;
       if (result->failure != Failure::kNone || result->skips_frame) {
         result->plan = std::move(tracer.trace_.plan);

@@ -45,9 +45,6 @@ struct EntryMemory {
   std::set<std::pair<void*, int>> cuts;  // where a trace ends, so that a backend's graph can stand in one place
   // Instructions that had changed something when they turned out a break: they are one from the start.
   std::map<std::pair<void*, int>, std::pair<BreakReason, std::string>> not_followed;
-  int attempts = 0;  // of the present trace
-  // Code that is made while tracing is other code in the next attempt.
-  bool learns_nothing() const { return attempts > 30; }
 };
 
 enum class Hold : uint8_t { kNone, kStrong, kWeak, kLayout };  // how a segment holds a binding

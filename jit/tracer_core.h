@@ -111,7 +111,7 @@ enum class Flow : uint8_t {
 
 class Tracer {
  public:
-  Tracer(const TraceInput& input, TraceResult* result);
+  Tracer(const TraceInput& input, TraceResult* result, int attempt);
   ~Tracer();
   Status run();
 
@@ -149,6 +149,8 @@ class Tracer {
   [[noreturn]] void restart_without(std::pair<void*, int> call) {
     restart_without(static_cast<PyObject*>(call.first), call.second);
   }
+  // Code that is made while tracing is other code in the next attempt.
+  bool learns_nothing() const { return attempt_ > 30; }
   void give_up_when_nothing_is_learnt();
   [[noreturn]] void restart_without(PyObject* code, int32_t offset);  // abandon: that call is not followed inside
   void restart_without_this_call();                                   // the call that the innermost frame came from
@@ -235,7 +237,7 @@ class Tracer {
   [[noreturn]] void refuse_export(Failure failure, std::string text);
   [[noreturn]] void refuse_check(ValueId id);
   [[noreturn]] void refuse_long_loop();
-  void may_export(StepKind kind);
+  void refuse_change();
   void export_assert(Value* condition);  // of an assert statement: a check in the graph
   void hand_to_export();
 
@@ -449,6 +451,7 @@ class Tracer {
   Flow same_object(Value* left, Value* right, bool* answer);
   Flow same_item(Value* left, Value* right, bool* same);  // as containers compare: identity first, then ==
   Flow sort_items(std::vector<Value*>* items, Value* key, bool reverse);
+  ValueId run_call(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names = nullptr);
   ValueId run_method(PyTypeObject* type, const char* name, const std::vector<Value*>& arguments);
   Flow dict_item(Value* dict, Value* key, Value** out);
   Flow dict_set_item(Value* dict, Value* key, Value* value);
@@ -520,6 +523,7 @@ class Tracer {
 
   const TraceInput& input_;
   TraceResult* result_;
+  const int attempt_;  // at this trace
   Trace trace_;
   std::deque<Value> arena_;
   std::set<void*> shared_;        // see expect_foreign_code

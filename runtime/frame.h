@@ -321,8 +321,8 @@ inline ValuePlace find_key(const PyDictKeysObject* keys, PyObject* key, bool in_
 }
 inline PyDictKeysObject* keys_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_keys; }
 inline PyDictValues* values_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values; }
-// The entries of the hash in a dict whose keys are not all str, until `stop` says so: probing as Objects/dictobject.c
-// does.
+// The entries of the hash in a dict, until `stop` says so: probing as Objects/dictobject.c does. (Of a split dict the
+// values are elsewhere.)
 template <typename Stop>
 void entries_of_hash(PyObject* dict, Py_hash_t hash, Stop stop) {
   constexpr int64_t kEmpty = -1;  // kDummy, -2, goes on
@@ -338,8 +338,13 @@ void entries_of_hash(PyObject* dict, Py_hash_t hash, Stop stop) {
   size_t perturb = static_cast<size_t>(hash), slot = perturb & mask;
   for (int64_t index; (index = index_at(slot)) != kEmpty; slot = (slot * 5 + perturb + 1) & mask) {
     if (index >= 0) {
-      const PyDictKeyEntry& entry = DK_ENTRIES(keys)[index];
-      if (entry.me_hash == hash && stop(entry.me_key, entry.me_value)) return;
+      if (DK_IS_UNICODE(keys)) {
+        const PyDictUnicodeEntry& entry = DK_UNICODE_ENTRIES(keys)[index];
+        if (reinterpret_cast<PyASCIIObject*>(entry.me_key)->hash == hash && stop(entry.me_key, entry.me_value)) return;
+      } else {
+        const PyDictKeyEntry& entry = DK_ENTRIES(keys)[index];
+        if (entry.me_hash == hash && stop(entry.me_key, entry.me_value)) return;
+      }
     }
     perturb >>= kPerturbShift;
   }

@@ -14,7 +14,42 @@ def _at(index, length):
     return str(index + length if index < 0 else index)
 
 
-class Sequential(Module):
+class _Row(Module):
+    """Modules in order: what Sequential and ModuleList have in common."""
+
+    def __setitem__(self, index, module):
+        setattr(self, self._name_of(index), module)
+
+    def __delitem__(self, index):
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_of(index)]
+        for name in names:
+            del self._modules[name]
+        _number(self._modules)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def append(self, module):
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules):
+        for module in modules:
+            self.append(module)
+        return self
+
+    def _insert(self, index, module):
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._modules.clear()
+        for each in modules:
+            self.append(each)
+
+
+class Sequential(_Row):
     """Each module is called with what the one before it answered. Modules, or one dict of them by name."""
 
     def __init__(self, *args):
@@ -32,48 +67,18 @@ class Sequential(Module):
         return input
 
     def _name_of(self, index):
-        if type(index) is not int:
-            index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range")
-        return list(self._modules)[index]
+        return list(self._modules)[int(_at(index, len(self)))]
 
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(collections.OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_of(index)]
 
-    def __setitem__(self, index, module):
-        setattr(self, self._name_of(index), module)
-
-    def __delitem__(self, index):
-        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_of(index)]
-        for name in names:
-            del self._modules[name]
-        _number(self._modules)
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
     def __dir__(self):
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, module):
-        self.add_module(str(len(self)), module)
-        return self
-
     def insert(self, index, module):
-        modules = list(self._modules.values())
-        modules.insert(index, module)
-        _refill(self, modules)
-        return self
-
-    def extend(self, sequential):
-        for module in sequential:
-            self.append(module)
+        self._insert(index, module)
         return self
 
 
@@ -83,13 +88,7 @@ def _number(modules):
     modules.update((str(index), value) for index, value in enumerate(values))
 
 
-def _refill(owner, modules):
-    owner._modules.clear()
-    for index, module in enumerate(modules):
-        owner.add_module(str(index), module)
-
-
-class ModuleList(Module):
+class ModuleList(_Row):
     """A list whose modules are part of the state."""
 
     def __init__(self, modules=None):
@@ -102,20 +101,8 @@ class ModuleList(Module):
             return type(self)(list(self._modules.values())[index])
         return self._modules[_at(index, len(self))]
 
-    def __setitem__(self, index, module):
-        setattr(self, _at(index, len(self)), module)
-
-    def __delitem__(self, index):
-        names = list(self._modules)[index] if isinstance(index, slice) else [_at(index, len(self))]
-        for name in names:
-            del self._modules[name]
-        _number(self._modules)
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
+    def _name_of(self, index):
+        return _at(index, len(self))
 
     def __iadd__(self, modules):
         return self.extend(modules)
@@ -123,19 +110,8 @@ class ModuleList(Module):
     def __add__(self, other):
         return type(self)([*self, *other])
 
-    def append(self, module):
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules):
-        for module in modules:
-            self.append(module)
-        return self
-
     def insert(self, index, module):
-        modules = list(self._modules.values())
-        modules.insert(index, module)
-        _refill(self, modules)
+        self._insert(index, module)
 
     def pop(self, index):
         module = self[index]
