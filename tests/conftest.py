@@ -29,3 +29,19 @@ def seeds(request):
 def stress():
     """The stress switch of this run, or an empty string."""
     return STRESS
+
+
+@pytest.fixture
+def switches(stress):
+    """For tests of what governs compilation: whatever they set is taken back. Nothing is traced under break_everywhere."""
+    if stress == "break_everywhere":
+        pytest.skip("nothing is traced")
+    import kintsugi as kt
+    from kintsugi._runtime import _driver
+    kt._dynamo.reset()
+    yield
+    _driver.set_error_on_graph_break(False)
+    _driver.set_stance(0, None)
+    kt._dynamo.config.reorderable_logging_functions.clear()
+    kt._dynamo.config.ignore_logging_functions.clear()
+    kt._logging.set_logs()

@@ -12,16 +12,7 @@ from kintsugi._runtime import _driver
 dynamo, compiler = kt._dynamo, kt.compiler
 Unsupported = dynamo.exc.Unsupported
 
-
-@pytest.fixture(autouse=True)
-def fresh(stress):
-    if stress == "break_everywhere":
-        pytest.skip("nothing is traced")
-    dynamo.reset()
-    yield
-    _driver.set_error_on_graph_break(False)
-    _driver.set_stance(0, None)
-    dynamo.config.reorderable_logging_functions.clear()
+pytestmark = pytest.mark.usefixtures("switches")
 
 
 @pytest.fixture

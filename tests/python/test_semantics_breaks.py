@@ -12,15 +12,7 @@ from semantics_rows import ROWS, row, rows
 
 dynamo, compiler, exc = kt._dynamo, kt.compiler, kt._dynamo.exc
 
-
-@pytest.fixture(autouse=True)
-def fresh(stress):
-    if stress == "break_everywhere":
-        pytest.skip("nothing is traced")
-    dynamo.reset()
-    yield
-    _driver.set_error_on_graph_break(False)
-    _driver.set_stance(0, None)
+pytestmark = pytest.mark.usefixtures("switches")
 
 
 def asks(x):

@@ -6,7 +6,6 @@ import io
 import pytest
 
 import kintsugi as kt
-from kintsugi._runtime import _driver
 from semantics_rows import ROWS, row, rows
 
 dynamo, compiler, exc = kt._dynamo, kt.compiler, kt._dynamo.exc
@@ -15,16 +14,8 @@ x1 = kt.ones(1)
 
 
 @pytest.fixture(autouse=True)
-def fresh(stress):
-    if stress == "break_everywhere":
-        pytest.skip("nothing is traced")
-    dynamo.reset()
+def fresh(switches):
     counters.clear()
-    yield
-    _driver.set_error_on_graph_break(False)
-    _driver.set_stance(0, None)
-    config.reorderable_logging_functions.clear()
-    config.ignore_logging_functions.clear()
 
 
 def breaker(x):

@@ -12,18 +12,7 @@ from semantics_rows import rows
 dynamo, compiler, exc = kt._dynamo, kt.compiler, kt._dynamo.exc
 x1 = kt.ones(1)
 
-
-@pytest.fixture(autouse=True)
-def fresh(stress):
-    if stress == "break_everywhere":
-        pytest.skip("nothing is traced")
-    dynamo.reset()
-    yield
-    _driver.set_error_on_graph_break(False)
-    _driver.set_stance(0, None)
-    dynamo.config.reorderable_logging_functions.clear()
-    dynamo.config.ignore_logging_functions.clear()
-    kt._logging.set_logs()
+pytestmark = pytest.mark.usefixtures("switches")
 
 
 def asks(x):

@@ -7,21 +7,10 @@ import threading
 import pytest
 
 import kintsugi as kt
-from kintsugi._runtime import _driver
 
 dynamo, compiler = kt._dynamo, kt.compiler
 
-
-@pytest.fixture(autouse=True)
-def fresh(stress):
-    if stress == "break_everywhere":
-        pytest.skip("nothing is traced")
-    dynamo.reset()
-    yield
-    _driver.set_stance(0, None)
-    kt._logging.set_logs()
-    dynamo.config.reorderable_logging_functions.clear()
-    dynamo.config.ignore_logging_functions.clear()
+pytestmark = pytest.mark.usefixtures("switches")
 
 
 def asks(x):
