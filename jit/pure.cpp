@@ -413,7 +413,7 @@ Flow Tracer::pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObj
   *handled = true;
   Ref today(PyObject_Vectorcall(callable, objects.data(), objects.size() - keywords, names));
   if (!today) {
-    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return fail(Failure::kPending, "interrupted");
     return runs ? stop(BreakReason::k_raises, name_of(callable)) : raise_pending(name_of(callable));
   }
   if (!runs && !is_pure_type(Py_TYPE(today.get())))

@@ -76,17 +76,25 @@ struct ReleaseLayout {
 };
 using KeptLayout = std::unique_ptr<Layout, ReleaseLayout>;
 
+// What a trace was at: an instruction, in a frame that the place `caller` called; -1: in the root.
+struct TracePlace {
+  PyCodeObject* code;
+  int32_t offset, caller;
+};
+
 struct TraceResult {
   Plan plan;
   std::vector<void*> bindings;
   std::vector<Hold> holds;  // by ConstantId: how a segment is to hold the binding
   std::vector<GuardCache> caches;
-  int tensor_ops = 0;                // tensor operations recorded
-  int calls = 0;                     // tensor calls as the program wrote them
-  bool reads_compiling = false;      // the trace read is_compiling(): never skip it as plain
-  bool strict_break = false;         // the last exit's break happened under error_on_graph_break(True)
-  bool skips_frame = false;          // skip_frame(): no plan; plan.breaks[0] says where
-  Failure failure = Failure::kNone;  // no plan; plan.breaks[0] says where, and its context what
+  std::vector<TracePlace> places;
+  std::vector<int32_t> guard_places;  // where each guard was made; -1: of no instruction
+  int tensor_ops = 0;                 // tensor operations recorded
+  int calls = 0;                      // tensor calls as the program wrote them
+  bool reads_compiling = false;       // the trace read is_compiling(): never skip it as plain
+  bool strict_break = false;          // the last exit's break happened under error_on_graph_break(True)
+  bool skips_frame = false;           // skip_frame(): no plan; plan.breaks[0] says where
+  Failure failure = Failure::kNone;   // no plan; plan.breaks[0] says where, and its context what
   double trace_us = 0, fuse_us = 0;
   // All bindings, and whatever else the trace looked at, for as long as this exists.
   std::vector<Ref> kept;

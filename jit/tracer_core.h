@@ -168,6 +168,7 @@ class Tracer {
   Value* wrap_bound(PyObject* object, const std::string& source);        // alive by what was guarded before
   Value* known_by_worth(PyObject* object, ValueId id);
   Guard& guard(GuardKind kind, int32_t source);
+  int32_t present_place();
   int32_t source(const std::string& text);
   std::string source_text(const Value* value);
   Value* load_field(Value* owner, int offset, PyObject* object, const std::string& source);
@@ -594,6 +595,8 @@ class Tracer {
   std::vector<Value*> generators_;  // made in this trace
   bool shows_dead_locals_ = false;  // the exit being made is one where an exception leaves
   int32_t instruction_serial_ = 0;
+  int placed_ = -1;                                // the instruction, by number, and
+  size_t placed_frames_ = 0;                       // the frames that the latest of the result's places is of
   size_t guards_before_ = 0, records_before_ = 0;  // the present instruction
 };
 

@@ -2,6 +2,7 @@
 // the class's own function, shown as an instance over placeholders, built again from what the call answered.
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
+#include "runtime/log.h"
 
 namespace kintsugi {
 
@@ -18,7 +19,7 @@ constexpr Py_ssize_t kChildren = 0, kContext = 1, kBuild = 2;
 Ref registered_node(PyTypeObject* type) {
   Ref module(PyImport_ImportModule("kintsugi.utils._pytree"));
   Ref node(module ? PyObject_CallMethod(module.get(), "node_of_class", "O", type) : nullptr);
-  if (!node || node.get() == Py_None || !PyTuple_Check(node.get())) return PyErr_Clear(), Ref();
+  if (!node || node.get() == Py_None || !PyTuple_Check(node.get())) return forget_error(), Ref();
   return node;
 }
 
@@ -103,7 +104,7 @@ Ref Tracer::tree_placeholder(Value* value, PyObject* node, Shown* shown) {
   expect_foreign_code();
   Ref built(PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(node, kUnflatten), list.get(), context.get(), nullptr));
   if (!built) {
-    PyErr_Clear();
+    forget_error();
     return refuse(BreakReason::k_opaque_fails);
   }
   return built;

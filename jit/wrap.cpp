@@ -13,7 +13,26 @@ Guard& Tracer::guard(GuardKind kind, int32_t source) {
     break_from_the_start(BreakReason::k_container, "it looks at too many objects");
   plan().guards.push_back(Guard{kind});
   plan().guards.back().source = source;
+  result_->guard_places.push_back(present_place());
   return plan().guards.back();
+}
+
+// As an index into the result's places.
+int32_t Tracer::present_place() {
+  if (frames_.empty()) return -1;
+  auto& places = result_->places;
+  if (placed_ != instructions_ || placed_frames_ != frames_.size()) {
+    placed_ = instructions_;
+    placed_frames_ = frames_.size();
+    int32_t caller = -1;
+    for (const TraceFrame& each : frames_) {
+      PyCodeObject* code = each.bytecode->code;
+      if (shared_.insert(code).second) keep(reinterpret_cast<PyObject*>(code));
+      places.push_back({code, each.at, caller});
+      caller = static_cast<int32_t>(places.size()) - 1;
+    }
+  }
+  return static_cast<int32_t>(places.size()) - 1;
 }
 
 int32_t Tracer::source(const std::string& text) {

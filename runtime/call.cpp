@@ -25,6 +25,7 @@
 #include "runtime/hook.h"
 #include "runtime/log.h"
 #include "runtime/marks.h"
+#include "runtime/misses.h"
 #include "runtime/observe.h"
 #include "runtime/return_rules.h"
 #include "runtime/step.h"
@@ -524,6 +525,12 @@ PyObject* forward(Compiled* self, PyObject* const* args, size_t nargsf, PyObject
   return PyObject_Vectorcall(function.get(), args, nargsf, kwnames);
 }
 
+// Nothing below is captured.
+PyObject* call_plain(Compiled* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  CaptureScope off(false);
+  return forward(self, args, nargsf, kwnames);
+}
+
 bool is_running(PyCodeObject* code) {
   const CodeRecord* record = find_record(code);
   if (record == nullptr) return false;
@@ -585,26 +592,18 @@ PyObject* refuse_fullgraph(const char* why) {
   return nullptr;
 }
 
-PyObject* refuse_generator(Compiled* self) {
-  BreakRecord record;
-  record.reason = static_cast<int32_t>(BreakReason::k_generator);
-  record.context = "the compiled function itself";
-  record.stack.push_back(place_text(code_of(self->function()), 0));
-  raise_error("Unsupported", error_text(record));
-  return nullptr;
+bool is_switched_off(const Compiled* self) {
+  return stance_setting.stance == Stance::kForceEager || (options.disable && !self->policy.fullgraph);
 }
 
 // Everything but a hit of the first segment.
 [[gnu::noinline]] PyObject* call_slow(Compiled* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   PyThreadState* thread = this_thread();
-  if (stance_setting.stance == Stance::kForceEager || (options.disable && !self->policy.fullgraph)) {
-    CaptureScope off(false);
-    return forward(self, args, nargsf, kwnames);
-  }
   if (options.disable) return refuse_fullgraph("kt._dynamo.config.disable is on");
   if (!can_take_frames(thread) || is_traced(thread) || _Py_IsFinalizing() || !is_ordinary(code_of(self->function())))
-    return self->policy.fullgraph && is_generator(code_of(self->function())) ? refuse_generator(self)
-                                                                             : forward(self, args, nargsf, kwnames);
+    return self->policy.fullgraph && is_generator(code_of(self->function()))
+               ? refuse_generator(code_of(self->function()))
+               : forward(self, args, nargsf, kwnames);
   if (!refresh(self)) return nullptr;
   auto count = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
   if (kwnames == nullptr && is_plain_call(*self->record, self->policy, args, count)) {
@@ -689,8 +688,10 @@ PyObject* refuse_generator(Compiled* self) {
 PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   Compiled* self = as_compiled(object);
   if (kwnames != nullptr || PyVectorcall_NARGS(nargsf) != self->parameters || code_of(self->function()) != self->code ||
-      is_traced(this_thread()) || options.indirect) [[unlikely]]
+      is_traced(this_thread()) || options.indirect) [[unlikely]] {
+    if (is_switched_off(self)) return call_plain(self, args, nargsf, kwnames);
     return contained([&] { return call_slow(self, args, nargsf, kwnames); });
+  }
   PyCodeObject* python = self->code;
   Segment* segment = self->entry->first;
   if (segment == nullptr || !segment->reads_parameters_only)

@@ -9,6 +9,7 @@
 #include "runtime/control.h"
 #include "runtime/hook.h"
 #include "runtime/log.h"
+#include "runtime/misses.h"
 #include "runtime/observe.h"
 #include "runtime/tensor.h"
 
@@ -55,44 +56,6 @@ size_t most_segments() {
   return static_cast<size_t>(own > 0 ? own : options.recompile_limit);
 }
 
-MissReport look_for_miss(Segment& segment, const Activation& activation, std::vector<uint64_t>* values) {
-  values->assign(static_cast<size_t>(segment.code->plan.value_count) + 1, 0);
-  GuardInput input{reinterpret_cast<void* const*>(activation.slots), activation.function, values->data()};
-  return find_miss(guard_program(*segment.code), input);
-}
-
-// As users of torch read it: "tensor 'x' size mismatch at index 0. expected 4, actual 7".
-std::string miss_text(const MissReport& miss, const SegmentCode& code, const std::vector<uint64_t>& values) {
-  const Guard& guard = code.plan.guards[static_cast<size_t>(miss.guard)];
-  if (guard.kind == GuardKind::k_tensor_layout) {
-    auto* object = reinterpret_cast<PyObject*>(values[static_cast<size_t>(guard.a)]);
-    const auto* wanted = static_cast<const Layout*>(code.bindings[static_cast<size_t>(guard.constant)]);
-    if (object != nullptr && is_tensor(object) && wanted != nullptr) {
-      const Layout* found = as_tensor(object)->layout;
-      if (found->dtype == wanted->dtype && found->rank == wanted->rank)
-        for (int d = 0; d < wanted->rank; ++d)
-          if (found->sizes[d] != wanted->sizes[d])
-            return "tensor '" + miss.source + "' size mismatch at index " + std::to_string(d) + ". expected " +
-                   std::to_string(wanted->sizes[d]) + ", actual " + std::to_string(found->sizes[d]);
-    }
-  }
-  return to_text(miss);
-}
-
-// Why none of the entry's segments fits, one line each.
-std::string all_misses(const Entry& entry, const Activation& activation) {
-  std::string text;
-  int number = 0;
-  for (Segment* segment : entry.segments) {
-    std::vector<uint64_t> values;
-    MissReport miss = look_for_miss(*segment, activation, &values);
-    if (miss.guard < 0) continue;
-    text += "\n    - " + std::to_string(entry.offset) + "/" + std::to_string(number++) + ": " +
-            miss_text(miss, *segment->code, values);
-  }
-  return text;
-}
-
 // The sources that differ from what the first call held become inputs.
 void learn_from_examples(Entry& entry, const Activation& activation) {
   for (const Example& example : entry.examples) {
@@ -113,17 +76,6 @@ void learn_from_examples(Entry& entry, const Activation& activation) {
       entry.memory.dynamic.insert(slot_text(activation.code, example.slot));
   }
   entry.examples.clear();
-}
-
-void log_recompile(const Entry& entry, const std::vector<std::string>& reasons) {
-  if (!is_logged(LogKind::k_recompiles)) return;
-  UserLine where = parse_line(place_text(entry.record->code, entry.offset));
-  std::string text = "Recompiling function " + where.function + " in " + where.file + ":" + std::to_string(where.line) +
-                     "\n  triggered by the following guard failure(s):";
-  int number = 0;
-  for (const std::string& reason : reasons)
-    text += "\n    - " + std::to_string(entry.offset) + "/" + std::to_string(number++) + ": " + reason;
-  write_record(LogKind::k_recompiles, text);
 }
 
 // A class in it has changed: no version comes back.
@@ -151,20 +103,17 @@ void retire_outdated(Entry& entry) {
 
 // True: it learnt something with the entry full.
 bool learn(Entry& entry, const Activation& activation) {
-  std::vector<std::string> reasons;
   size_t known = entry.memory.dynamic.size();
   bool last = entry.segments.size() == most_segments();
   for (Segment* segment : entry.segments) {
     std::vector<uint64_t> values;
     MissReport miss = look_for_miss(*segment, activation, &values);
     if (miss.guard < 0) continue;
-    reasons.push_back(miss_text(miss, *segment->code, values));
     const Plan& plan = segment->code->plan;
     const Guard& guard = plan.guards[static_cast<size_t>(miss.guard)];
     if (guard.source >= 0 && entry.policy.dynamic != 0 && could_be_general(guard, last, *segment->code, values))
       entry.memory.dynamic.insert(plan.sources[static_cast<size_t>(guard.source)]);
   }
-  if (!reasons.empty()) log_recompile(entry, reasons);
   retire_outdated(entry);
   return last && entry.memory.dynamic.size() > known;
 }
@@ -338,7 +287,7 @@ bool survives_text(const Plan& plan) {
 }
 
 // *disturbed: the program's code that ran meanwhile has changed what the guards look at.
-Segment* trace_and_emit(Entry& entry, const Activation& activation, bool* disturbed) {
+Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id, bool* disturbed) {
   TraceInput input;
   input.function = activation.function;
   input.code = activation.code;
@@ -422,6 +371,8 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, bool* distur
   }
   Segment* segment = publish(entry, code, std::move(traced.holds));
   segment->tensor_ops = traced.tensor_ops;
+  segment->id = id;
+  segment->origins = origins_of(traced);
   if (traced.reads_compiling) segment->returns = false;
   if (!input.policy.fuse) ++counters.unfused;
   pin(segment);  // who is told may reset, and what only the trace has kept may end now
@@ -462,6 +413,15 @@ void raise_error(const char* name, const std::string& text) {
   if (message) PyErr_SetObject(type.get(), message.get());
 }
 
+PyObject* refuse_generator(PyCodeObject* code) {
+  BreakRecord record;
+  record.reason = static_cast<int32_t>(BreakReason::k_generator);
+  record.context = "the compiled function itself";
+  record.stack.push_back(place_text(code, 0));
+  raise_error("Unsupported", error_text(record));
+  return nullptr;
+}
+
 bool internal_failure(const std::string& what) {
   ++counters.fallbacks;
   count_reason("fallback", what);
@@ -471,12 +431,6 @@ bool internal_failure(const std::string& what) {
   }
   warn_once(what + "; this runs plain. Please report it with the program");
   return false;
-}
-
-std::string explain_miss(Segment& segment, const Activation& activation) {
-  std::vector<uint64_t> values;
-  MissReport miss = look_for_miss(segment, activation, &values);
-  return miss.guard < 0 ? "" : to_text(miss);
 }
 
 std::string place_text(PyCodeObject* code, int offset) {
@@ -522,22 +476,26 @@ static bool may_compile(Entry& entry, const Activation& activation) {
 
 Segment* compile_segment(Entry& entry, const Activation& activation) {
   if (entry.beyond_help || entry.skipped || _Py_IsFinalizing()) return nullptr;
+  CaptureScope off(false);  // records look up source lines with Python code
   if (!may_compile(entry, activation)) return nullptr;
   CollectorHeld held(activation.thread);  // while we trace nothing may change
-  CaptureScope off(false);                // records look up source lines with Python code
   try {
     // Looking for what missed costs more than a segment: it ends when it has taught nothing for long.
     constexpr int kMostFullMisses = 100;
     bool settled =
         entry.full_misses >= kMostFullMisses && entry.segments.size() >= most_segments() && !options.stressed();
     if (settled) return ++counters.fallbacks, nullptr;
+    CompileId id = next_compile_id(entry);
+    RecordScope scope(to_text(id));
+    log_recompile(entry, activation);
     bool generalises = learn(entry, activation);
     entry.full_misses = generalises ? 0 : entry.full_misses + 1;
     if (!generalises && !has_room(entry)) return nullptr;
+    note_compile_id(entry, id);
     constexpr int kMostAttempts = 3, kMostDisturbed = 8;  // what is set up once is there at the second attempt
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
       bool disturbed = false;
-      Segment* made = trace_and_emit(entry, activation, &disturbed);
+      Segment* made = trace_and_emit(entry, activation, id, &disturbed);
       if (!disturbed) return made;
     }
     entry.beyond_help = ++entry.disturbed >= kMostDisturbed;

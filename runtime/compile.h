@@ -16,11 +16,11 @@ bool remember(Entry& entry, const Activation& activation);
 // Raises kt._dynamo.exc.<name>.
 void raise_error(const char* name, const std::string& text);
 
+// Of a generator function under fullgraph; answers null.
+PyObject* refuse_generator(PyCodeObject* code);
+
 // A failure of ours before anything visible happened: counted, told once. True: an exception is set (strict).
 bool internal_failure(const std::string& what);
-
-// Why the segment does not fit this activation; empty when it does.
-std::string explain_miss(Segment& segment, const Activation& activation);
 
 // "file:line:name" of an instruction.
 std::string place_text(PyCodeObject* code, int offset);

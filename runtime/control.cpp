@@ -118,7 +118,7 @@ PyObject* set_stance(PyObject*, PyObject* args) {
   Ref before(Py_BuildValue("iO", static_cast<int>(stance_setting.stance), forced == nullptr ? Py_None : forced));
   if (!before) return nullptr;
   int32_t old = std::exchange(stance_setting, {static_cast<Stance>(number), use_backend(backend)}).backend;
-  options.stanced = number != 0 || stance_setting.backend != 0;
+  options.stanced = stance_setting.stance == Stance::kForceEager || stance_setting.backend != 0;
   update_indirect();
   drop_backend(old);
   return before.release();

@@ -165,6 +165,46 @@ Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int dept
   return latest = entry.get();
 }
 
+std::string to_text(CompileId id) { return std::to_string(id.frame) + "/" + std::to_string(id.attempt); }
+
+static int32_t frames_numbered = 0;
+
+static Entry& oldest_at(Entry& entry) {
+  Entry* oldest = entry.record->at[static_cast<size_t>(entry.offset)];
+  while (oldest->next != nullptr) oldest = oldest->next;
+  return *oldest;
+}
+
+CompileId next_compile_id(Entry& entry) {
+  const Entry& oldest = oldest_at(entry);
+  return {oldest.frame_id < 0 ? frames_numbered : oldest.frame_id, oldest.compiles};
+}
+
+void note_compile_id(Entry& entry, CompileId id) {
+  Entry& oldest = oldest_at(entry);
+  if (oldest.frame_id < 0) oldest.frame_id = frames_numbered++;
+  oldest.compiles = id.attempt + 1;
+}
+
+GuardOrigins origins_of(const TraceResult& traced) {
+  GuardOrigins origins;
+  std::vector<PyCodeObject*> seen;
+  SavedError saved;
+  for (const TracePlace& place : traced.places) {
+    auto known = std::find(seen.begin(), seen.end(), place.code);
+    auto code = static_cast<int32_t>(known - seen.begin());
+    if (known == seen.end()) {
+      PyObject* weak = PyWeakref_NewRef(reinterpret_cast<PyObject*>(place.code), nullptr);
+      if (weak == nullptr) return PyErr_Clear(), origins;
+      seen.push_back(place.code);
+      origins.codes.push_back(weak);
+    }
+    origins.places.push_back({code, place.offset, place.caller});
+  }
+  origins.of_guard = traced.guard_places;
+  return origins;
+}
+
 Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {
   auto* segment = new Segment;
   segment->code = code;
@@ -224,6 +264,7 @@ void free_retired(Segment* segment) {
   // A weakref may be dying right now, and dropping objects may run code: first nobody can find the segment any more.
   if (segment->death != nullptr) PyCapsule_SetContext(PyCFunction_GET_SELF(segment->death), nullptr);
   for (PyObject* weak : segment->weak) Py_DECREF(weak);
+  for (PyObject* weak : segment->origins.codes) Py_DECREF(weak);
   Py_XDECREF(segment->death);
   std::vector<void*> bindings = std::move(segment->code->bindings);
   std::vector<Hold> holds = std::move(segment->holds);
@@ -254,6 +295,8 @@ static void forget(Entry* entry, std::vector<Segment*>* detached) {
   entry->limit_told = entry->beyond_help = entry->skipped = entry->seen = false;
   entry->examples.clear();
   entry->outdated = entry->forced_misses = entry->full_misses = entry->disturbed = 0;
+  entry->frame_id = -1;
+  entry->compiles = 0;
   entry->first = nullptr;
   for (Segment* segment : std::exchange(entry->segments, {})) {
     segment->entry = nullptr;
@@ -262,6 +305,7 @@ static void forget(Entry* entry, std::vector<Segment*>* detached) {
 }
 
 void reset_entries() {
+  frames_numbered = 0;
   std::vector<Segment*> all;
   for (CodeRecord* record : records()) {
     record->plain = false;

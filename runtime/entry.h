@@ -14,6 +14,24 @@ namespace kintsugi {
 
 struct Entry;
 
+// "0/1" in records: the second compile at the first place where anything was compiled.
+struct CompileId {
+  int32_t frame = 0, attempt = 0;
+};
+std::string to_text(CompileId id);
+
+// Where in the program the guards of a segment come from: what the trace was at as it made each of them.
+struct GuardOrigins {
+  struct Place {
+    int32_t code, offset;
+    int32_t caller;  // index of another place; -1: the root
+  };
+  std::vector<PyObject*> codes;  // weak references, owned
+  std::vector<Place> places;
+  std::vector<int32_t> of_guard;  // by guard; -1: of none
+};
+GuardOrigins origins_of(const TraceResult& traced);
+
 struct Segment {
   SegmentCode* code = nullptr;  // owned
   Entry* entry = nullptr;       // null once retired
@@ -25,7 +43,9 @@ struct Segment {
   int32_t tensor_ops = 0;
   bool reads_parameters_only = false;  // its guards need no slot beyond the parameters
   bool returns = false;                // its last exit is the function's return, and nothing in it breaks
-  uint64_t last_run = 0;               // tick of compile or latest look-up that went past the first segment
+  CompileId id;
+  GuardOrigins origins;
+  uint64_t last_run = 0;  // tick of compile or latest look-up that went past the first segment
 };
 
 // What a segment was compiled under beside its guards: wrappers with different settings do not share segments.
@@ -66,6 +86,7 @@ struct Entry {
   int32_t forced_misses = 0;  // that miss_every_guard asked for
   int32_t disturbed = 0;      // traces that came to nothing, since a backend changed what their guards look at
   int32_t full_misses = 0;    // with all its segments there, from which nothing was learnt
+  int32_t frame_id = -1, compiles = 0;  // of all entries at the offset; kept in the oldest
   bool limit_told = false;
   bool beyond_help = false;  // tracing failed for a reason that will not go away
   bool skipped = false;      // skip_frame() was met
@@ -95,6 +116,10 @@ CodeRecord* find_record(PyCodeObject* code);
 CodeRecord* record_of(PyCodeObject* code);
 // Null when the stack is too deep for an entry.
 Entry* entry_at(CodeRecord& record, int offset, PyObject* const* stack, int depth, Policy policy);
+
+// Of the entry's next compile. Noted: it takes place.
+CompileId next_compile_id(Entry& entry);
+void note_compile_id(Entry& entry, CompileId id);
 
 // Takes what trace() answered and the code made from it. Holds bindings as `holds` says.
 Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds);

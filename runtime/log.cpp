@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace kintsugi {
 
@@ -17,9 +18,14 @@ const char* name_of(LogKind kind) {
 
 void (*record_sink)(LogKind kind, const std::string& text) = nullptr;
 
+static thread_local std::string about;
+RecordScope::RecordScope(std::string compile_id) : before_(std::exchange(about, std::move(compile_id))) {}
+RecordScope::~RecordScope() { about = std::move(before_); }
+const std::string& RecordScope::current() { return about; }
+
 void write_record(LogKind kind, const std::string& text) {
   if (record_sink != nullptr) return record_sink(kind, text);
-  std::string record = std::string("[kintsugi ") + name_of(kind) + "] ";
+  std::string record = std::string("[kintsugi ") + name_of(kind) + (about.empty() ? "" : " " + about) + "] ";
   for (size_t i = 0; i < text.size(); ++i) {
     record += text[i];
     if (text[i] == '\n' && i + 1 < text.size()) record += "  ";

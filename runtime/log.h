@@ -25,14 +25,27 @@ enum class LogKind : uint8_t {
 const char* name_of(LogKind kind);
 inline bool is_logged(LogKind kind) { return options.logs >> static_cast<int>(kind) & 1; }
 
-// One record: "[kintsugi graph_breaks] first line", further lines indented. Written at once, whole.
+// One record: "[kintsugi graph_breaks 0/1] first line", further lines indented. Written at once, whole.
 void write_record(LogKind kind, const std::string& text);
+// What this thread's records are about until the end of the scope: a compile, as "0/1".
+class RecordScope {
+ public:
+  explicit RecordScope(std::string compile_id);
+  ~RecordScope();
+  RecordScope(const RecordScope&) = delete;
+  RecordScope& operator=(const RecordScope&) = delete;
+  static const std::string& current();  // empty: none
+
+ private:
+  std::string before_;
+};
 // Where records go instead of stderr; null: nowhere else. observe.cpp sets it for kt._logging.set_logs.
 extern void (*record_sink)(LogKind kind, const std::string& text);
 // For what everybody should see: "kintsugi: text", once a process for each text.
 void warn_once(const std::string& text);
 
-// Drops the pending exception of something that is not needed. An interrupt comes once more, where Python looks for it.
+// Drops the pending exception of something that is not needed. An interrupt is raised in this thread, where Python
+// looks for what others have sent to it; no handler of signals runs again.
 void forget_error();
 
 }  // namespace kintsugi

@@ -54,9 +54,13 @@ PyObject* list_of(const std::vector<std::string>& lines) {
 }  // namespace
 
 void forget_error() {
-  bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
-  PyErr_Clear();
-  if (interrupted) PyErr_SetInterrupt();
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (type != nullptr && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
+    PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
 }
 
 UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
@@ -68,6 +72,11 @@ UserLine parse_line(const std::string& text) {  // "file:line:function"; the fil
   result.line = std::atoi(text.substr(middle + 1, last - middle - 1).c_str());
   result.function = text.substr(last + 1);
   return result;
+}
+
+std::string source_line(const std::string& text) {
+  UserLine line = parse_line(text);
+  return source_line(line.file, line.line);
 }
 
 std::string stack_text(const std::vector<std::string>& stack) {
@@ -214,7 +223,9 @@ void tell_python(LogKind kind, const std::string& text) {
   SavedError saved;
   Ref message(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   Ref sink = Ref::share(log_sink);
-  Ref done(message && sink ? PyObject_CallFunction(sink.get(), "sO", name_of(kind), message.get()) : nullptr);
+  Ref done(message && sink
+               ? PyObject_CallFunction(sink.get(), "sOs", name_of(kind), message.get(), RecordScope::current().c_str())
+               : nullptr);
   if (!done) forget_error();  // a handler of the program's failed; what is compiled does not depend on it
 }
 
@@ -225,7 +236,7 @@ PyObject* set_log_sink(PyObject*, PyObject* sink) {
 }
 
 PyMethodDef methods[] = {
-    {"set_log_sink", set_log_sink, METH_O, "set_log_sink(f or None): f(kind, text) gets the records"},
+    {"set_log_sink", set_log_sink, METH_O, "set_log_sink(f or None): f(kind, text, compile_id) gets the records"},
     {"counts", counts, METH_O, "counts(heading): the numbers under one heading, as a dict"},
     {"count_headings", headings, METH_NOARGS, "the headings that have numbers"},
     {"clear_counts", clear_counts, METH_NOARGS, "sets every number back to zero"},

@@ -46,7 +46,8 @@ struct UserLine {
   std::string file, function;
   int line = 0;
 };
-UserLine parse_line(const std::string& text);  // "file:line:function"; the file may hold colons
+UserLine parse_line(const std::string& text);      // "file:line:function"; the file may hold colons
+std::string source_line(const std::string& text);  // of "file:line:function", without blanks; empty: it cannot be had
 // "file:line:function" lines with their source, as a traceback shows them.
 std::string stack_text(const std::vector<std::string>& stack);
 

@@ -37,7 +37,7 @@ struct Options {
   KN_OPTIONS(KN_OPTION)
 #undef KN_OPTION
   uint32_t logs = 0;      // bits by LogKind, see log.h
-  bool stanced = false;   // set_stance: another than the default, or a forced backend
+  bool stanced = false;   // set_stance: force_eager, or a forced backend; the others matter where nothing fits
   bool indirect = false;  // a call may not go straight to a segment
 
   bool stressed() const { return break_everywhere || miss_every_guard || tiny_code_memory || no_fuse || no_frameless; }

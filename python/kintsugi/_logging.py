@@ -16,8 +16,10 @@ _artifacts = {name: logging.getLogger(f"kintsugi.__{name}") for name in (*_KINDS
 
 class _Format(logging.Formatter):
     def format(self, record):
+        compile_id = getattr(record, "compile_id", "")
+        about = f"[{compile_id}] " if compile_id else ""
         head = (f"{record.levelname[0]}{self.formatTime(record, '%m%d %H:%M:%S')}.{int(record.msecs):03d} {record.thread} "
-                f"{record.filename}:{record.lineno}] [{getattr(record, 'compile_id', '0/0')}] [{record.name.rpartition('.')[2]}] ")
+                f"{record.filename}:{record.lineno}] {about}[{record.name.rpartition('.')[2]}] ")
         return "\n".join(head + line for line in record.getMessage().split("\n"))
 
 
@@ -73,9 +75,9 @@ def set_logs(**settings):
     _driver.set_logs(",".join(sorted(kinds)))
 
 
-def _emit(kind, text):
+def _emit(kind, text, compile_id):
     for logger in _wanted.get(kind, ()):
-        logger.debug("%s", text)
+        logger.debug("%s", text, extra={"compile_id": compile_id})
 
 
 def _read_environment(text):

@@ -261,11 +261,11 @@ def test_records(stress, tmp_path):
     done = run_script(f"import runpy; runpy.run_path({str(script)!r})", KINTSUGI_LOGS="graph_breaks,recompiles,graph,guards,plan,asm")
     assert done.returncode == 0, done.stderr
     err = done.stderr
-    assert f"[kintsugi graph_breaks] Graph break in user code at {script}:7" in err
+    assert f"[kintsugi graph_breaks 0/0] Graph break in user code at {script}:7" in err
     assert "Call to `kt._dynamo.graph_break()`" in err and "why" in err and "User code traceback:" in err
-    assert "[kintsugi recompiles] Recompiling function f in" in err and "triggered by the following guard failure(s):" in err
+    assert "[kintsugi recompiles 0/1] Recompiling function f in" in err and "triggered by the following guard failure(s):" in err
     for kind in ("graph", "guards", "plan", "asm"):
-        assert f"[kintsugi {kind}]" in err
+        assert f"[kintsugi {kind} 0/0]" in err
     assert run_script(SCRIPT, KINTSUGI_LOGS="").stderr == ""
     assert "no record is called 'nonsense'" in run_script(SCRIPT, KINTSUGI_LOGS="nonsense").stderr
 

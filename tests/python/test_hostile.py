@@ -3,6 +3,9 @@ replace themselves, change what guards look at, or hand out containers that hold
 answer anything but what plain Python answers."""
 import gc
 import logging
+import re
+import signal
+import threading
 import warnings
 import weakref
 
@@ -289,6 +292,54 @@ def test_interrupt_in_a_handler_is_not_lost():
     finally:
         logger.removeHandler(handler)
         kt._logging.set_logs()
+
+
+def test_interrupts_stay_in_their_thread_and_run_no_handler_again(monkeypatch, stress):
+    if stress == "break_everywhere":
+        pytest.skip("nothing is traced")
+    handled, met = [], []
+    before = signal.signal(signal.SIGINT, lambda *_: handled.append(threading.current_thread()))
+
+    def interrupted(*args, **named):
+        raise KeyboardInterrupt
+
+    def work():
+        fast = kt.compile(lambda x: x + len(re.compile("a pattern of its own").pattern))
+        with monkeypatch.context() as patched:
+            patched.setattr(re._compiler, "compile", interrupted)
+            re.purge()
+            try:
+                fast(kt.ones(1))
+                for _ in range(1000):
+                    pass
+            except KeyboardInterrupt:
+                met.append("folded")
+        met.append(fast(kt.ones(1)).tolist())
+
+        class Handler(logging.Handler):
+            emit = interrupted
+
+        handler, logger = Handler(), logging.getLogger("kintsugi.__guards")
+        kt._logging.set_logs(guards=True)
+        logger.addHandler(handler)
+        logger.removeHandler(kt._logging._handler)
+        try:
+            kt.compile(lambda x: x + 1)(kt.ones(2))
+            for _ in range(1000):
+                pass
+        except KeyboardInterrupt:
+            met.append("handler")
+        finally:
+            logger.removeHandler(handler)
+            kt._logging.set_logs()
+
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert met == ["folded", [21.0], "handler"] and handled == []
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("act", ["reset", "drop", "compile", "collect"])

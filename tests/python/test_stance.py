@@ -77,6 +77,20 @@ def test_fail_on_recompile(stress):
     assert is_compiled(fast, kt.ones(3))
 
 
+@pytest.mark.parametrize("stance", ["eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"])
+def test_a_hit_asks_no_stance(stance, stress):
+    if stress:
+        pytest.skip("takes the long way")
+    fast, x = kt.compile(lambda x: x * x + 1), kt.ones(2)
+    fast(x)
+    native = dynamo.utils.counters["native"]
+    before = native["frameless_calls"], native["segment_runs"]
+    with compiler.set_stance(stance):
+        for _ in range(10):
+            assert fast(x).tolist() == [2.0, 2.0]
+    assert (native["frameless_calls"], native["segment_runs"]) == (before[0] + 10, before[1])
+
+
 def test_eager_then_compile_counts_by_code_object():
     seen = []
 
@@ -260,6 +274,55 @@ def test_set_logs_replaces(capfd):
     assert "[__graph_breaks] Graph break in user code at" in capfd.readouterr().err
 
 
+RECOMPILES = """
+def callee(a, k):
+    return a * k
+
+def root(a, k):
+    b = callee(a, k)
+    graph_break()
+    return b + k
+"""
+
+
+@pytest.mark.parametrize("shown", ["record", "stance", "error"])
+def test_what_recompiles_say(shown, stress, tmp_path, capfd):
+    """Compile ids, and the user stack of each guard that failed."""
+    if stress:
+        pytest.skip("compiles again")
+    script = tmp_path / "program.py"
+    script.write_text(RECOMPILES)
+    space = {"graph_break": dynamo.graph_break}
+    exec(compile(RECOMPILES, str(script), "exec"), space)
+    fast = kt.compile(space["root"], dynamic=False)
+    kt._logging.set_logs(recompiles=shown == "record")
+    with Catch("recompiles") as lines:
+        for k in (2, 3):
+            fast(kt.ones(4), k)
+    if shown == "record":
+        assert len(lines) == 2
+        text = lines[0]
+        err = capfd.readouterr().err
+        assert "] [0/1] [__recompiles] Recompiling function root in" in err and "] [1/1] [__recompiles] " in err
+        assert "- 1/0: k: expected 2, found 3  # return b + k" in lines[1]
+    else:
+        stance, config = ("fail_on_recompile", {}) if shown == "stance" else ("default", {"error_on_recompile": True})
+        with compiler.set_stance(stance), dynamo.config.patch(config), pytest.raises(RuntimeError) as caught:
+            fast(kt.ones(5), 3)
+        text = str(caught.value)
+        assert "- 0/1: tensor 'a' size mismatch at index 0. expected 4, actual 5  # return a * k" in text
+    assert f"""- 0/0: k: expected 2, found 3  # return a * k
+      User stack trace:
+        File "{script}", line 6, in root
+          b = callee(a, k)
+        File "{script}", line 3, in callee
+          return a * k""" in text
+    dynamo.reset()
+    kt._logging.set_logs(graph_breaks=True)
+    fast(kt.ones(4), 2)
+    assert "] [0/0] [__graph_breaks] " in capfd.readouterr().err
+
+
 def test_set_logs_errors():
     for bad in ({"graph_breaks": 1}, {"dynamo": True}, {"dynamo": 17}):
         with pytest.raises(ValueError):
@@ -275,7 +338,7 @@ def test_the_environment_outranks_set_logs(name):
                "assert len(told) == 1\n@kt.compile\ndef f(x):\n    kt._dynamo.graph_break()\n    return x\nf(kt.ones(1))")
     import os
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, name: "graph_breaks"}, capture_output=True, text=True)
-    assert done.returncode == 0 and "[kintsugi graph_breaks] Graph break in user code" in done.stderr, done.stderr
+    assert done.returncode == 0 and "[kintsugi graph_breaks 0/0] Graph break in user code" in done.stderr, done.stderr
 
 
 def test_ignored_and_reordered(capsys):
