@@ -251,6 +251,7 @@ class Indexed:
 
 @dataclasses.dataclass
 class Point:
+    """Documented, or dataclass() spends most of its time on a text about the parameters."""
     x: int
     y: int = 0
     seen: list = dataclasses.field(default_factory=list, compare=False)
@@ -261,12 +262,14 @@ class Point:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Fixed:
+    """As Point is."""
     rank: int
     name: str = "fixed"
 
 
 @dataclasses.dataclass(slots=True)
 class Slim:
+    """As Point is."""
     v: int
     w: float = 0.5
 

@@ -54,10 +54,33 @@ class Tensor:
 
 
 @dataclasses.dataclass
+class Call:
+    """The arguments of one call, as texts."""
+    shared: dict  # name -> text: what several arguments are made of, made first
+    parts: list   # one an argument
+
+    def text(self):
+        return f"(lambda {', '.join(self.shared)}: ({', '.join(self.parts)}))({', '.join(self.shared.values())})"
+
+    def codes(self):
+        return [code_of(text) for text in [*self.shared.values(), *self.parts]]
+
+    def made(self, space):
+        known = {name: eval(code_of(text), space) for name, text in self.shared.items()}
+        return tuple([eval(code_of(part), space, known) for part in self.parts])
+
+
+@functools.lru_cache(maxsize=10_000)
+def code_of(text):
+    """Of an argument's part: there are few of them, so that most have been compiled for another program."""
+    return compile(text, "<arguments>", "eval")
+
+
+@dataclasses.dataclass
 class Program:
     seed: int
     source: str  # of f and what it needs beside the library
-    calls: list  # each the text of a tuple of arguments
+    calls: list  # of Call
 
 
 def broadcast(left, right):
@@ -490,31 +513,30 @@ class Writer:
     # ---- Arguments ----
 
     def arguments(self, size, change):
-        """The text of one tuple of arguments. `change`: how likely each differs from the first call's."""
+        """A call. `change`: how likely each argument differs from the first call's."""
         draw = self.draw
-        parts = []
+        shared = {}
         for name, tensor in self.parameters.items():
             sizes = tuple(size if dim == "N" else dim for dim in tensor.shape)
             dtype = {"f": "float32", "i": "int64", "b": "bool"}[tensor.kind]
             if draw.random() < change:
                 dtype = draw.choice(["float64", "float32", "int64", "int32"])
             layout = draw.choice(["", "transposed", "strided"]) if draw.random() < change else ""
-            parts.append(f"make({sizes}, {dtype!r}, {draw.randrange(9)}, {layout!r})")
+            shared[name] = f"make({sizes}, {dtype!r}, {draw.randrange(9)}, {layout!r})"
         n, s = (draw.randrange(-1, 9), draw.choice([0.25, 1.5, -2.0])) if draw.random() < change else (2, 0.5)
-        items = ", ".join([parts[0], parts[1], "1.5"][:draw.randrange(1, 4)] if draw.random() < change else parts[:2])
+        shared["i"], shared["j"] = shared["a"], shared["b"]  # others like these
+        items = ["i", "j", "1.5"][:draw.randrange(1, 4) if draw.random() < change else 2]
         alias = "a" if draw.random() < 0.1 else "b"
-        held, more = "a", ""
+        held, more = "a", []
         if self.flavour != "tensors":
             changed = [draw.random() < change for _ in range(4)]
             w = draw.choice(["'a b c'", "''", "'12'"]) if changed[0] else "'word'"
-            xs = draw.choice(["[]", "[5]", "[2, 2, 0, -3]", "[1.5, 2]", "[1, 'x']"]) if changed[1] else "[3, 1, 4, 1]"
+            shared["xs"] = draw.choice(["[]", "[5]", "[2, 2, 0, -3]", "[1.5, 2]", "[1, 'x']"]) if changed[1] else "[3, 1, 4, 1]"
             d = draw.choice(["{}", "{'q': 3, 'p': 0}", "{'a': 1, 2: 4}", "Counter('pq')"]) if changed[2] else "{'p': 2, 'q': 7}"
             o = draw.choice(language.OWN_OBJECTS) if changed[3] else "Base(3)"
-            more = f", {w}, xs, {d}, {o})for xs in [{xs}]][0]"
+            more = [w, "xs", d, o]
             held = draw.choice("aa") if draw.random() > change else "xs"
-        made = f"(a, {alias}, c, {n}, {s}, [{items}], Box({held}), []"
-        made = f"[{made}{more}" if more else f"{made})"
-        return f"(lambda a, b, c: {made})({', '.join(parts)})"
+        return Call(shared, ["a", alias, "c", str(n), str(s), f"[{', '.join(items)}]", f"Box({held})", "[]", *more])
 
 
 SHAPES = [("N",), ("N",), ("N", 3), (3, "N"), ("N", "N"), (), (1, "N"), (3,), (2, 3, "N")]

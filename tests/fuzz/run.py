@@ -11,9 +11,13 @@ failing program is cut down to few statements before it is shown, as a file that
 import argparse
 import ast
 import contextlib
+import dataclasses
+import functools
 import gc
 import io
 import json
+import mmap
+import operator
 import os
 import pathlib
 import resource
@@ -22,7 +26,6 @@ import signal
 import sys
 import time
 import types
-import warnings
 
 import kintsugi as kt
 
@@ -30,7 +33,7 @@ import programs
 import shrink as smaller
 from snapshot import Snapshot, places_of, without_addresses
 
-TIME_LIMIT = 5.0      # processor seconds a program, plain and compiled; a plain run that takes longer is left out
+TIME_LIMIT = 4.0      # processor seconds a program, or up to twice that; a plain run that takes longer is left out
 CHILD_LIMIT = 90.0    # seconds without a sign of life; more of them on a machine that is busy with other things
 PLAIN_RUNS = 12       # of a program that differs, to see whether plain runs differ from each other
 MEMORY_LIMIT = 4 << 30  # bytes a child may map
@@ -98,23 +101,58 @@ class Library:
     def is_import(self, part):
         return self.texts[part].startswith(("import", "from"))
 
-    def space(self, chosen):
+    def space(self, chosen, again=lambda code: code):
+        """A module's dict with these definitions. `again`: fresh, when it is to be compiled."""
         space = {"__name__": "program", **self.imported}
-        for part in chosen:
-            if part not in self.imports:
-                exec(fresh(self.code[part]), space)
+        dataclasses.exec = lambda text, known, made: exec(again(code_of_text(text)), known, made)  # it compiles texts
+        try:
+            for part in chosen:
+                if part not in self.imports:
+                    exec(again(self.code[part]), space)
+        finally:
+            del dataclasses.exec
         return space
+
+
+@functools.lru_cache(maxsize=1000)
+def code_of_text(text):
+    return compile(text, "<string>", "exec")
 
 
 library = Library()
 
 
-def compiled_text(program):
-    """(the program's module, each call's arguments)"""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return (programs.compiled(program.source),
-                [compile(arguments, "<arguments>", "eval") for arguments in program.calls])
+def chosen_for(program, module):
+    return library.chosen([module, *[code for arguments in program.calls for code in arguments.codes()]])
+
+
+class Side:
+    """One of the two runs: the module's dict, and its classes as they were."""
+
+    def __init__(self, module, chosen, again=lambda code: code):
+        self.space = library.space(chosen, again)
+        exec(again(module), self.space)
+        self.function = self.space["f"]
+        self.classes = [(name, value, tuple(vars(value).values()), attributes_of(value))
+                        for name, value in self.space.items()
+                        if isinstance(value, type) and value.__module__ == "program"]
+
+    def changed(self):
+        """What a program may change of the module: variables, attributes of its classes."""
+        for name, value, before, shown in self.classes:
+            now = vars(value).values()
+            if len(now) != len(before) or not all(map(operator.is_, now, before)):
+                parts = attributes_of(value)
+                if str(parts) != str(shown):
+                    yield name, parts
+        for name in ("total", "NOTES", "TABLE"):
+            yield name, self.space.get(name)
+        if "kept" in self.space:
+            yield "kept", self.space["kept"].__defaults__
+
+
+def attributes_of(kind):
+    return {key: part for key, part in vars(kind).items() if not key.startswith("_") and isinstance(part, (int, str, list))}
 
 
 def lines_of(error):
@@ -123,26 +161,14 @@ def lines_of(error):
     return " > ".join(places_of(error)) + (f" while handling {type(context).__name__} {lines_of(context)}" if context else "")
 
 
-def changed_globals(space):
-    """Those that a program may change: variables, and attributes of its classes."""
-    for name, value in space.items():
-        if isinstance(value, type) and value.__module__ == "program":
-            yield name, {key: part for key, part in vars(value).items()
-                         if not key.startswith("_") and isinstance(part, (int, str, list))}
-        elif name in ("total", "NOTES", "TABLE"):
-            yield name, value
-        elif name == "kept":
-            yield name, value.__defaults__
-
-
-def call(function, space, arguments):
+def call(side, arguments):
     """What one call did, field by field."""
-    arguments = eval(arguments, space)
+    arguments = arguments.made(side.space)
     seen = {}
     value = None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
-            value = function(*arguments)
+            value = side.function(*arguments)
         except (MemoryError, RecursionError):
             raise TooLong from None
         except Exception as error:
@@ -151,7 +177,7 @@ def call(function, space, arguments):
         snapshot = Snapshot()
         seen["arguments"] = snapshot.of(list(arguments))
         seen["value"] = snapshot.of(value)
-        seen["globals"] = snapshot.of(dict(changed_globals(space)))
+        seen["globals"] = snapshot.of(dict(side.changed()))
         seen["iterators"] = snapshot.drained()
     seen["printed"] = printed.getvalue()
     return {field: without_addresses(text) for field, text in seen.items()}
@@ -166,39 +192,56 @@ def apart(plain, compiled):
                    for name, text in (("plain", plain), ("compiled", compiled)))
 
 
-def check(program, limit=TIME_LIMIT):
+class Clock:
+    """Ends a program that takes too long. One timer that goes on: setting one for each program costs more than it runs."""
+    running, at_last_tick, process = None, None, None
+
+    @classmethod
+    def start(cls, program):
+        if cls.process != os.getpid():  # a child begins without
+            cls.process = os.getpid()
+            signal.signal(signal.SIGPROF, cls.tick)
+            signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT, TIME_LIMIT)
+        cls.running, cls.at_last_tick = program, None
+
+    @classmethod
+    def stop(cls):
+        cls.running = None
+
+    @classmethod
+    def tick(cls, *_):
+        if cls.running is not None and cls.running is cls.at_last_tick:
+            raise TooLong
+        cls.at_last_tick = cls.running
+
+
+def check(program):
     """None when plain and compiled agree in each call, else (field, text)."""
-    module, calls = compiled_text(program)
-    chosen = library.chosen([module, *calls])
-    plain, ours = library.space(chosen), library.space(chosen)
-    exec(module, plain)
-    exec(fresh(module), ours)
-    compiled = kt.compile(ours["f"])
+    module = programs.compiled(program.source)
+    chosen = chosen_for(program, module)
+    plain, ours = Side(module, chosen), Side(module, chosen, fresh)
+    ours.function = kt.compile(ours.function)
     stage = "plain"
 
-    def too_long(*_):
-        raise TooLong
-
-    signal.signal(signal.SIGPROF, too_long)
-    signal.setitimer(signal.ITIMER_PROF, limit)
+    Clock.start(program)
     if ends_generators(program.source, chosen):
         gc.disable()
     try:
-        for number, arguments in enumerate(calls):
+        for number, arguments in enumerate(program.calls):
             stage = "plain"
-            expected = call(plain["f"], plain, arguments)
+            expected = call(plain, arguments)
             stage = "compiled"
-            found = call(compiled, ours, arguments)
+            found = call(ours, arguments)
             for field in dict.fromkeys([*expected, *found]):
                 if expected.get(field) != found.get(field):
                     stage = "plain"
-                    if wavers(module, calls, chosen, field):
+                    if wavers(module, program.calls, chosen, field):
                         return None
                     return field, f"call {number + 1}: {field} differs{apart(expected.get(field), found.get(field))}"
     except TooLong:
-        return None if stage == "plain" else ("time", f"compiled ran for more than {limit} s")
+        return None if stage == "plain" else ("time", f"compiled ran for more than {TIME_LIMIT} s")
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        Clock.stop()
         gc.enable()
     return None
 
@@ -213,13 +256,12 @@ def wavers(module, calls, chosen, field):
     """Whether plain runs differ from each other: where objects lie decides the order of a set of them."""
     first, kept = None, []
     for turn in range(PLAIN_RUNS):
-        space = library.space(chosen)
-        exec(fresh(module), space)
-        seen = [call(space["f"], space, arguments).get(field) for arguments in calls]
+        side = Side(module, chosen)
+        seen = [call(side, arguments).get(field) for arguments in calls]
         if first is not None and seen != first:
             return True
         first = seen
-        kept.append((space, [(kt.zeros(()), object()) for _ in range(2 * turn + 1)]))  # the next ones lie elsewhere
+        kept.append((side, [(kt.zeros(()), object()) for _ in range(2 * turn + 1)]))  # the next ones lie elsewhere
     return False
 
 
@@ -297,7 +339,7 @@ def shrink(program, field, seconds=30):
 
     def still_fails(candidate):
         try:
-            compiled_text(candidate)
+            programs.compiled(candidate.source)
         except SyntaxError:
             return False
         found = isolated(candidate)
@@ -325,9 +367,8 @@ def shrink(program, field, seconds=30):
 
 def report(program, text):
     """The program as a file that runs, with what it needs of the prelude."""
-    calls = "\n".join(f"print(compiled(*{arguments}))" for arguments in program.calls)
-    module, arguments = compiled_text(program)
-    parts = library.chosen([module, *arguments])
+    calls = "\n".join(f"print(compiled(*{arguments.text()}))" for arguments in program.calls)
+    parts = chosen_for(program, programs.compiled(program.source))
     imports = [library.texts[part] for part in parts if library.is_import(part)]
     title = "# " + f"seed {program.seed}: {text}".replace("\n", "\n# ")
     definitions = [library.texts[part] for part in parts if library.texts[part] not in imports]
@@ -339,11 +380,12 @@ def report(program, text):
 
 
 class Child:
-    """A forked process that works through seeds, telling before each where it is."""
+    """A forked process that works through seeds. Which one it is at stands in memory shared with it."""
 
     def __init__(self, seeds):
-        self.seeds, self.at = seeds, seeds[0]
+        self.seeds, self.page = seeds, mmap.mmap(-1, 8)
         self.rest = b""
+        self.note(seeds[0])
         reader, writer = os.pipe()
         self.process = os.fork()
         if self.process == 0:
@@ -351,8 +393,9 @@ class Child:
             status = 9
             with contextlib.suppress(BaseException):
                 limit_memory()
+                gc.freeze()
                 for seed in seeds:
-                    self.tell(writer, {"at": seed})
+                    self.note(seed)
                     failure = check(programs.program(seed))
                     if failure:
                         self.tell(writer, {"failed": seed, "field": failure[0], "text": failure[1]})
@@ -360,6 +403,20 @@ class Child:
             os._exit(status)
         os.close(writer)
         self.pipe, self.patience = open(reader, "rb", buffering=0), Patience(self.process)
+        self.seen = self.at
+
+    def note(self, seed):
+        self.page[:] = seed.to_bytes(8, "little")
+
+    @property
+    def at(self):
+        return int.from_bytes(self.page[:], "little")
+
+    def is_stuck(self):
+        if self.at != self.seen:
+            self.seen = self.at
+            self.patience.renew()
+        return self.patience.has_ended()
 
     @staticmethod
     def tell(writer, message):
@@ -370,13 +427,8 @@ class Child:
     def read(self):
         """(failures, whether it has ended)"""
         part = self.pipe.read(65_536)
-        self.patience.renew()
         *whole, self.rest = (self.rest + part).split(b"\n")
-        failures = []
-        for message in map(json.loads, whole):
-            self.at = message.get("at", self.at)
-            if "failed" in message:
-                failures.append((message["failed"], message["field"], message["text"]))
+        failures = [(message["failed"], message["field"], message["text"]) for message in map(json.loads, whole)]
         return failures, not part
 
     def end(self):
@@ -390,7 +442,7 @@ class Child:
 
 def run_seeds(first, count, jobs=1, most=20):
     """The failures (seed, field, text) among these programs; gives up after `most`."""
-    per_child = max(1, min(200, count // jobs or 1))
+    per_child = max(1, min(500, count // jobs or 1))
     waiting = [range(start, min(start + per_child, first + count)) for start in range(first, first + count, per_child)]
     children, failures = [], []
     while (waiting or children) and len(failures) < most:
@@ -407,7 +459,7 @@ def run_seeds(first, count, jobs=1, most=20):
                     failures += found
                     if left:
                         waiting.insert(0, left)
-            elif child.patience.has_ended():
+            elif child.is_stuck():
                 os.kill(child.process, signal.SIGKILL)
     for child in children:
         os.kill(child.process, signal.SIGKILL)

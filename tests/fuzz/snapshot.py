@@ -9,13 +9,14 @@ import types
 
 import kintsugi as kt
 
-ATOMS = (int, float, complex, str, bytes, bool, type(None), type(...), type(NotImplemented), range, bytearray)
+ATOMS = {kind: kind.__name__ for kind in (int, float, complex, str, bytes, bool, type(None), type(...),
+                                         type(NotImplemented), range, bytearray, kt.Size)}
 ADDRESS = re.compile("0x[0-9a-f]+")
 PER_ITERATOR = 6  # items taken from one that was handed out
 
 
 def without_addresses(text):
-    return ADDRESS.sub("0x", text)
+    return ADDRESS.sub("0x", text) if "0x" in text else text
 
 
 def places_of(error):
@@ -59,15 +60,15 @@ class Snapshot:
         self.iterators = []
 
     def of(self, value):
-        if type(value) is kt.Size:
-            return f"Size {tuple(value)}"
-        if type(value) in ATOMS:
-            return f"{type(value).__name__} {value!r}"
-        if id(value) in self.seen:
-            return f"#{self.seen[id(value)]}"
-        number = self.seen[id(value)] = len(self.seen)
+        kind = type(value)
+        name = ATOMS.get(kind)
+        if name is not None:
+            return f"{name} {value!r}"
+        number = self.seen.setdefault(id(value), len(self.alive))
+        if number < len(self.alive):
+            return f"#{number}"
         self.alive.append(value)
-        return f"#{number} {type(value).__name__} {self.inside(value, number)}"
+        return f"#{number} {kind.__name__} {self.inside(value, kind, number)}"
 
     def all(self, values):
         return ", ".join(map(self.of, list(values)))
@@ -75,8 +76,7 @@ class Snapshot:
     def pairs(self, mapping):
         return ", ".join(f"{self.of(key)}: {self.of(part)}" for key, part in list(mapping.items()))
 
-    def inside(self, value, number):
-        kind = type(value)
+    def inside(self, value, kind, number):
         if kind is list or kind is tuple:  # most are
             return f"[{self.all(value)}]"
         if kind is dict:
@@ -133,15 +133,22 @@ class Snapshot:
                 f"while {self.of(error.__context__)} {error.__suppress_context__}")
 
     def of_tensor(self, tensor, number):
-        size, strides = tensor.element_size(), tensor.stride()
-        first = tensor.data_ptr()
-        spans = [(count - 1) * stride * size for count, stride in zip(tensor.shape, strides)] if tensor.numel() else []
-        low = first + sum(min(span, 0) for span in spans)
-        high = first + sum(max(span, 0) for span in spans) + size * bool(tensor.numel())
-        shares = [f" at {first - origin:+} of #{other}" for other, origin, other_low, other_high in self.tensors
-                  if low < other_high and other_low < high]
+        size, shape, strides = tensor.element_size(), tuple(tensor.shape), tensor.stride()
+        first = low = high = tensor.data_ptr()
+        if tensor.numel():
+            for count, stride in zip(shape, strides):
+                if stride < 0:
+                    low += (count - 1) * stride * size
+                else:
+                    high += (count - 1) * stride * size
+            high += size
+        shares = ""
+        for other, origin, other_low, other_high in self.tensors:
+            if low < other_high and other_low < high:
+                shares = f" at {first - origin:+} of #{other}"
+                break
         self.tensors.append((number, first, low, high))
-        return f"{tensor.dtype} {tuple(tensor.shape)} {strides}{''.join(shares[:1])} {tensor.tolist()!r}"
+        return f"{tensor.dtype} {shape} {strides}{shares} {tensor.tolist()!r}"
 
     def drained(self):
         """What the iterators met so far still give, and how they end. Changes what was seen: comes last."""

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 import run  # noqa: E402
 
-CHUNK = 250
+CHUNK = 500
 STRESSED = "KINTSUGI_STRESS" in os.environ or "KINTSUGI_SANITIZED" in os.environ  # slow, and repeated by many switches
 ASKED = int(os.environ.get("KINTSUGI_FUZZ", 0))
 COUNT = ASKED or (250 if STRESSED else 20_000)
