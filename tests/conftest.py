@@ -1,5 +1,6 @@
 """Settings of every Python test: failures inside the runtime raise, random draws repeat, random programs are as many as
 the run can afford. `./dev test` runs the suite again under KINTSUGI_STRESS, KINTSUGI_ISA and the sanitizers."""
+import gc
 import os
 import random
 import signal
@@ -17,6 +18,12 @@ SANITIZED = os.environ.get("KINTSUGI_SANITIZED") == "1"
 hypothesis.settings.register_profile(
     "kintsugi", derandomize=True, deadline=None, max_examples=20 if STRESS or SANITIZED else 100)
 hypothesis.settings.load_profile("kintsugi")
+
+
+def pytest_collection_finish():
+    """The tests themselves live to the end: collections, which many of them make, need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
