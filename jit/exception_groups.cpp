@@ -246,6 +246,11 @@ static Flow check_group_match(Tracer& t) {
   bool is_none = exception->is_constant() && exception->object == Py_None;
   if (!is_none) {
     if (!is_traced_exception(exception)) return t.stop(BreakReason::k_instruction, "except*");
+    static PyObject* const name = PyUnicode_InternFromString("split");  // what the instruction calls
+    static PyObject* const builtin = PyDict_GetItemString(base_group()->tp_dict, "split");
+    if (is_group_type(exception->type) &&
+        (!t.ensure_version(exception->type) || _PyType_Lookup(exception->type, name) != builtin))
+      return t.stop(BreakReason::k_instruction, "except* of a class with a split() of its own");
     Flow flow = split(t, exception, of_classes(t, classes), /*wants_rest=*/true, &match, &rest);
     if (flow != Flow::kGo) return flow;
     if (match == exception && !is_group_type(exception->type)) {  // a naked one

@@ -40,6 +40,39 @@ void Tracer::export_assert(Value* condition) {
   note_call(trace_.records.size(), {condition, text}, nullptr, nullptr);
 }
 
+// A graph changes the mode as the program does.
+void Tracer::export_grad_mode(size_t first_record, int mode) {
+  Ref module(PyImport_ImportModule("kintsugi._runtime"));
+  Ref change(module ? PyObject_GetAttrString(module.get(), "_change_grad_mode") : nullptr);
+  if (!change) refuse_export(Failure::kUser, "kt.export: a grad mode");
+  keep(change.get());
+  form_ = {CallForm::kFunction, 0, change.get()};
+  note_call(first_record, {int_constant(mode)}, nullptr, nullptr);
+}
+
+// Of _outgoing in python/kintsugi/export.py: what it cannot look at has no form.
+bool Tracer::tells_result() const {
+  if (!input_.policy.exporting || frames_.size() < 2) return false;
+  static PyObject* const name = PyUnicode_InternFromString("_outgoing");
+  const TraceFrame& frame = frames_.back();
+  return frame.bytecode->code->co_name == name && frames_.front().bytecode->code->co_filename != nullptr &&
+         PyUnicode_CompareWithASCIIString(frames_.front().bytecode->code->co_name, "exported") == 0;
+}
+
+void Tracer::refuse_result() {
+  refuse_export(
+      Failure::kUser,
+      "kt.export: the function answers an object that has no form in a graph; answer tensors, numbers, text, None, or "
+      "tuples, lists, dicts, sets and slices of these, or objects of classes that kt.utils._pytree knows");
+}
+
+void Tracer::refuse_walk(Value* tensor) {
+  refuse_export(Failure::kConstraint,
+                "kt.export: Constraints violated: the function iterates over " + source_text(tensor) +
+                    ", whose first size dynamic_shapes declares dynamic. Leave it out of dynamic_shapes, so that it is "
+                    "static, or use operators over the whole tensor");
+}
+
 void Tracer::refuse_change() {
   refuse_export(Failure::kUser,
                 "kt.export: the function changes an object outside of its graph; make what it changes a result, or "
@@ -119,7 +152,8 @@ class Exporter {
                             example == nullptr ? Py_None : example, input->source >= 0 || input->slot >= 0));
       if (!inputs || !row || PyList_Append(inputs.get(), row.get()) < 0) return Ref();
     }
-    return Ref(Py_BuildValue("(OOO)", inputs.get(), calls.get(), returned.get()));
+    return Ref(
+        Py_BuildValue("(OOOO)", inputs.get(), calls.get(), returned.get(), t_.reads_gradients_ ? Py_True : Py_False));
   }
 
  private:
@@ -128,9 +162,16 @@ class Exporter {
   Ref numbered(ValueId id) {
     auto found = by_id_.find(id);
     if (found != by_id_.end()) return graph_ref(found->second);
+    if (const Record* record = maker_of(t_.trace_, id)) {
+      const Step step = record->step;
+      if (step.kind == StepKind::k_box_int || step.kind == StepKind::k_box_float || step.kind == StepKind::k_box_bool)
+        return word(step.a);
+      if (step.kind == StepKind::k_pure_call) return pure_call(id, step);
+      if (step.kind == StepKind::k_build) return structure(static_cast<RecipeId>(step.index));
+    }
     for (Value& value : t_.arena_) {  // an input that no call has named yet
       bool here = (value.id == id || value.boxed == id) && value.forwarded == nullptr;
-      if (here && value.kind == ValueKind::kConstant && value.object != nullptr) return Ref::share(value.object);
+      if (here && value.object != nullptr && is_fixed(value)) return Ref::share(value.object);
       if (here && (value.kind == ValueKind::kTensor || value.kind == ValueKind::kLazy) && value.object != nullptr) {
         if (auto known = numbers_.of.find(&value); known != numbers_.of.end()) return graph_ref(known->second);
         int number = static_cast<int>(numbers_.of.size());
@@ -144,6 +185,12 @@ class Exporter {
     return Ref();
   }
 
+  // What is the same at every call: constants, and the program's own classes and functions.
+  static bool is_fixed(const Value& value) {
+    return value.kind == ValueKind::kConstant ||
+           (value.source >= 0 && (PyType_Check(value.object) || PyFunction_Check(value.object)));
+  }
+
   Ref call(const char* form, int operation, PyObject* target, std::vector<Ref> arguments) {
     Ref list(PyList_New(0));
     for (Ref& argument : arguments)
@@ -153,6 +200,19 @@ class Exporter {
                           number, Py_None));
     if (!row || PyList_Append(calls_, row.get()) < 0) return Ref();
     return graph_ref(number);
+  }
+
+  // Of atoms: text of a size, a power of it.
+  Ref pure_call(ValueId id, const Step& step) {
+    std::vector<Ref> arguments;
+    for (ValueId each : step.list) {
+      arguments.push_back(numbered(each));
+      if (!arguments.back()) return Ref();
+    }
+    auto* callable = static_cast<PyObject*>(t_.result_->bindings[static_cast<size_t>(step.constant)]);
+    Ref made = call("function", 0, callable, std::move(arguments));
+    if (made) by_id_[id] = made_ + kFirstMade;
+    return made;
   }
 
   // One that captures nothing is a constant, any other is made of what it captures.
@@ -210,6 +270,20 @@ class Exporter {
       case StepKind::k_float_mul: binary(NB_MULTIPLY); break;
       case StepKind::k_int_floor_divide: binary(NB_FLOOR_DIVIDE); break;
       case StepKind::k_int_remainder: binary(NB_REMAINDER); break;
+      case StepKind::k_int_and: binary(NB_AND); break;
+      case StepKind::k_int_or: binary(NB_OR); break;
+      case StepKind::k_int_xor: binary(NB_XOR); break;
+      case StepKind::k_unbox:
+        if (Ref object = numbered(step.a)) return object;
+        refuse("a number that the function computes has no form in a graph");
+      case StepKind::k_float_math:
+        switch (static_cast<FloatFunction>(step.imm)) {
+          case FloatFunction::kPow: binary(NB_POWER); break;
+          case FloatFunction::kFloorDivide: binary(NB_FLOOR_DIVIDE); break;
+          case FloatFunction::kRemainder: binary(NB_REMAINDER); break;
+          default: refuse("a function of math on a number that the function computes has no form in a graph");
+        }
+        break;
       case StepKind::k_float_div: binary(NB_TRUE_DIVIDE); break;
       case StepKind::k_int_neg:
       case StepKind::k_float_neg: made = call("unary", static_cast<int>(Unary::kNegative), nullptr, parts(step)); break;
@@ -272,9 +346,7 @@ class Exporter {
       }
       default: break;
     }
-    refuse(
-        "the function answers an object that has no form in a graph; answer tensors, numbers, text, None, or tuples, "
-        "lists and dicts of these");
+    t_.refuse_result();
   }
 
   static constexpr int kFirstMade = 1 << 24;  // beyond the numbers of values

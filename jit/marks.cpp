@@ -304,9 +304,11 @@ Flow Tracer::set_grad(std::vector<Value*>& arguments) {
   Value* before = int_constant(grad_mode_);
   if (mode != grad_mode_) {
     ExitId exit = exit_here(ExitKind::kRaise);
+    size_t first = trace_.records.size();
     Step& step = record(StepKind::k_set_grad);
     step.imm = mode;
     step.on_fail = exit;
+    if (input_.policy.exporting) export_grad_mode(first, mode);
   }
   grad_mode_ = mode;
   frame().stack.push_back(before);

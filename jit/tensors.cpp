@@ -348,6 +348,8 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
         return Flow::kGo;
       return stop(BreakReason::k_item, call.arguments.row != nullptr ? call.arguments.row->name : "");
     case CallKind::kOther:
+      if (call.arguments.row != nullptr && std::string_view(call.arguments.row->name) == "nonzero")
+        return stop(BreakReason::k_unruled_shape, "nonzero");
       return stop(BreakReason::k_method, call.arguments.row != nullptr ? call.arguments.row->name : "");
   }
   return stop(BreakReason::k_tensor_call);
@@ -412,6 +414,8 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   PyObject* callable = called_;
   std::string name = row->name;
+  if (row->op == Op::k_pow)  // the table looks at the exponent
+    for (Value*& value : arguments) value = specialise(value);
   form_ = {CallForm::kFunction, 0, callable};
   if (callable != nullptr && Py_TYPE(callable) == &PyMethodDescr_Type)
     form_ = {CallForm::kMethod, 0, reinterpret_cast<PyDescrObject*>(callable)->d_name};
@@ -517,9 +521,22 @@ static PyObject* tensor_slot(PyObject* name) {  // a slot wrapper of Tensor, "__
 Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out) {
   form_ = {CallForm::kBinary, operation, nullptr};
   bool has_words = false;
+  left = force(left);
+  right = force(right);
+  bool varies = (operation == NB_POWER || operation == NB_INPLACE_POWER) && left->kind == ValueKind::kTensor &&
+                right->is_number();  // a power; the table looks at it
+  if (varies && (info(left->layout->dtype).kind != DTypeKind::kFloatingKind || right->kind == ValueKind::kBool)) {
+    right = specialise(right);
+    varies = false;
+  }
   PyObject* a = stand_in(left, &has_words);
   PyObject* b = stand_in(right, &has_words);
   ParsedCall call;
+  if (varies) {  // some power, whatever it is today
+    static PyObject* const three = PyLong_FromLong(3);
+    static PyObject* const odd = PyFloat_FromDouble(3.5);
+    b = right->kind == ValueKind::kFloat ? odd : three;
+  }
   if (a == nullptr || b == nullptr || !parse_binary(operation, a, b, &call))
     return refused_call("operator", has_words, {left, right});
   PyObject* callable =
@@ -547,8 +564,20 @@ Flow Tracer::tensor_unary(Unary operation, Value* operand, Value** out) {
   return tensor_meaning(call, nullptr, {operand}, nullptr, has_words, out);
 }
 
+static bool has_mask(Tracer& t, Value* key) {
+  key = t.force(key);
+  if (key->kind == ValueKind::kTensor) return key->layout->dtype == DType::k_bool;
+  std::vector<Value*>* items;
+  if (key->kind != ValueKind::kTuple || !t.list_items(key, &items)) return false;
+  for (size_t i = 0; i < items->size(); ++i)
+    if (Value* part = t.item_at(key, i); part->kind == ValueKind::kTensor && part->layout->dtype == DType::k_bool)
+      return true;
+  return false;
+}
+
 Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   form_ = {CallForm::kGetItem, 0, nullptr};
+  if (has_mask(*this, key)) return stop(BreakReason::k_unruled_shape, "an index that is a mask");
   bool has_words = false;
   PyObject* a = stand_in(tensor, &has_words);
   PyObject* b = stand_in(key, &has_words);
@@ -574,6 +603,8 @@ Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
   ParsedCall call;
   if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call))
     return refused_call("item assignment", has_words, {tensor, key, value});
+  if (call.op == Op::k_where && value->kind == ValueKind::kInt)  // it may become too large for a kernel's number
+    return stop(BreakReason::k_tensor_call, "an int that varies, stored by a mask");
   Value* ignored = nullptr;
   return tensor_meaning(call, tensor_slot(interned.setitem), {tensor, key, value}, nullptr, has_words, &ignored);
 }
@@ -585,6 +616,12 @@ Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
     return stop(BreakReason::k_attribute, "an attribute that tensors do not have");
   }
   const FunctionRow* row = find_row(attribute);
+  if (Py_TYPE(attribute) == &PyFunction_Type) {  // made of others
+    *out = make(ValueKind::kMethod);
+    Value* function = wrap_bound(attribute, "Tensor." + text_of(name));
+    (*out)->items = {function, tensor};
+    return Flow::kGo;
+  }
   if (row == nullptr) return stop(BreakReason::k_attribute, "an attribute of a tensor");
   if (Py_TYPE(attribute) == &PyMethodDescr_Type) {
     *out = make(ValueKind::kMethod);
@@ -610,6 +647,7 @@ Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
   if (call.kind == CallKind::kMetadata) {
     Ref answer(execute(call));
     if (!answer) return stop(BreakReason::k_tensor_call, text);
+    reads_gradients_ = reads_gradients_ || text == "requires_grad" || text == "is_leaf";
     *out = constant(answer.get());
     return Flow::kGo;
   }
@@ -617,7 +655,9 @@ Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
 }
 
 Flow Tracer::tensor_iterate(Value* tensor, std::vector<Value*>* items) {
-  if (tensor->dynamic || tensor->layout->rank == 0 || tensor->layout->sizes[0] > 64)
+  const bool exporting = input_.policy.exporting && tensor->source >= 0;  // then each size is dynamic or not
+  if (exporting && (tensor->layout->marked_dynamic & 1) != 0) refuse_walk(tensor);
+  if ((tensor->dynamic && !exporting) || tensor->layout->rank == 0 || tensor->layout->sizes[0] > 64)
     return stop(BreakReason::k_iteration, "iterating a tensor");
   for (int64_t i = 0; i < tensor->layout->sizes[0]; ++i) {
     Value* item = nullptr;

@@ -551,11 +551,11 @@ ExitId Tracer::exit_here(ExitKind kind) {
 }
 
 Flow Tracer::stop(BreakReason reason, std::string context) {
+  if (tells_result()) refuse_result();
   reason_ = reason;
   context_ = std::move(context);
-  raising_ = nullptr;
   forget_error();
-  return Flow::kBreak;
+  return raising_ = nullptr, Flow::kBreak;
 }
 
 // Then all that is known is that the root's present instruction cannot be followed.

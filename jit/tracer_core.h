@@ -238,6 +238,10 @@ class Tracer {
   [[noreturn]] void refuse_export(Failure failure, std::string text);
   [[noreturn]] void refuse_check(ValueId id);
   [[noreturn]] void refuse_long_loop();
+  [[noreturn]] void refuse_walk(Value* tensor);
+  [[noreturn]] void refuse_result();
+  bool tells_result() const;  // of an exported function
+  void export_grad_mode(size_t first_record, int mode);
   void refuse_change();
   void export_assert(Value* condition);  // of an assert statement: a check in the graph
   void hand_to_export();
@@ -558,6 +562,7 @@ class Tracer {
   bool strict_;                   // error_on_graph_break at the present instruction
   int grad_mode_;                 // at the present instruction
   bool grad_mode_guarded_ = false;
+  bool reads_gradients_ = false;  // the flags of some tensor
   bool capture_scalars_;                        // item() stays in the graph, at the present instruction
   std::map<std::string, bool> region_options_;  // settings that were changed in the trace
   int leaf_strict_ = -1;              // what it was where a callee broke, for whose sake the present call is a break

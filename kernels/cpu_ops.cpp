@@ -195,7 +195,8 @@ bool run_elementwise_op(Op op, std::span<const OperandValue> operands, TensorVie
 
 bool run_reduction_op(Op op, const OperandValue& operand, const Attributes& attributes, TensorView out,
                       OpError* error) {
-  if (operand.is_number || op == Op::k_argmax) return run_reference(op, {&operand, 1}, attributes, out, error);
+  if (operand.is_number || op == Op::k_argmax || op == Op::k_argmin)
+    return run_reference(op, {&operand, 1}, attributes, out, error);
   const DType compute = out.layout->dtype;
   const Layout& layout = *operand.view.layout;
   const Layout* layouts[2] = {&layout, out.layout};
@@ -268,8 +269,9 @@ bool dispatch(Op op, std::span<const OperandValue> operands, const Attributes& a
       return run_reference(op, operands, attributes, out, error);
     case OpClass::kMovement:
       if (op == Op::k_copy) return copy_into(operands[0].view, out, error);
-      if (op == Op::k_gather) return run_reference(op, operands, attributes, out, error);
+      if (op == Op::k_gather || op == Op::k_index) return run_reference(op, operands, attributes, out, error);
       return join(op, operands, attributes, out, error);
+    case OpClass::kScan: return run_reference(op, operands, attributes, out, error);
   }
   return false;
 }

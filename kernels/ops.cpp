@@ -255,6 +255,55 @@ bool infer_gather(std::span<const Operand> operands, const Attributes& attribute
   return apply_dtype_rule(Op::k_gather, operands[0].dtype, attributes, result, error);
 }
 
+bool infer_scan(Op op, const Operand& operand, const Attributes& attributes, Result* result, OpError* error) {
+  const int limit = std::max(operand.shape.rank, 1);
+  if (attributes.dim < -limit || attributes.dim >= limit) {
+    return fail(error, ErrorKind::kIndex,
+                std::string(info(op).name) + ": dimension " + std::to_string(attributes.dim) +
+                    " is out of range for shape " + sizes_of(operand.shape));
+  }
+  result->shape = operand.shape;
+  set_contiguous_strides(&result->shape);
+  return apply_dtype_rule(op, operand.dtype, attributes, result, error);
+}
+
+// An index for each dimension that attributes.dims names, in order; all of one shape, which takes the dimensions'
+// place: theirs where they are neighbours, else the front.
+bool infer_index(std::span<const Operand> operands, const Attributes& attributes, Result* result, OpError* error) {
+  const Shape& source = operands[0].shape;
+  Shape numbers, none;
+  for (const Operand& index : operands.subspan(1)) {
+    if (info(index.dtype).kind != DTypeKind::kIntegerKind) {
+      return fail(error, ErrorKind::kIndex,
+                  "index: a tensor used as an index has integers or bools, not " + name_of(index.dtype));
+    }
+    if (!broadcast(numbers, index.shape, &numbers, error)) {
+      return fail(error, ErrorKind::kIndex, "index: indices of different sizes: " + error->text);
+    }
+  }
+  const uint32_t dims = attributes.dims;
+  if (dims == 0 || source.rank == 0 || dims >> source.rank != 0 ||
+      static_cast<size_t>(__builtin_popcount(dims)) != operands.size() - 1) {
+    return fail(error, ErrorKind::kIndex, "index: too many indices for shape " + sizes_of(source));
+  }
+  const int first = __builtin_ctz(dims);
+  const bool neighbours = ((dims >> first) & ((dims >> first) + 1)) == 0;
+  Shape& shape = result->shape;
+  if (numbers.rank + source.rank - __builtin_popcount(dims) > kMaxRank) {
+    return fail(error, ErrorKind::kRuntime, "index: at most " + std::to_string(kMaxRank) + " dimensions are supported");
+  }
+  auto place = [&] {
+    for (int d = 0; d < numbers.rank; d++) shape.sizes[shape.rank++] = numbers.sizes[d];
+  };
+  if (!neighbours) place();
+  for (int d = 0; d < source.rank; d++) {
+    if (neighbours && d == first) place();
+    if ((dims >> d & 1) == 0) shape.sizes[shape.rank++] = source.sizes[d];
+  }
+  if (!broadcast(shape, none, &shape, error)) return fail(error, ErrorKind::kRuntime, "index: too many elements");
+  return apply_dtype_rule(Op::k_index, operands[0].dtype, attributes, result, error);
+}
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kInfo[static_cast<int>(op)]; }
@@ -343,8 +392,10 @@ bool infer(Op op, std::span<const Operand> operands, const Attributes& attribute
     case OpClass::kMovement:
       fits = op == Op::k_copy     ? infer_elementwise(op, operands, attributes, &fresh, error)
              : op == Op::k_gather ? infer_gather(operands, attributes, &fresh, error)
+             : op == Op::k_index  ? infer_index(operands, attributes, &fresh, error)
                                   : infer_joined(op, operands, attributes, &fresh, error);
       break;
+    case OpClass::kScan: fits = infer_scan(op, operands[0], attributes, &fresh, error); break;
   }
   if (fits) *result = fresh;
   return fits;

@@ -20,7 +20,8 @@ enum class OpClass : uint8_t {
   kReduction,    // dims, keepdim
   kMatmul,
   kCreation,  // full, arange, eye, rand, randn: no tensor operand
-  kMovement,  // cat, stack, copy: moves elements only
+  kMovement,  // cat, stack, copy, gather, index: moves elements only
+  kScan,      // cumsum, argsort: along a dimension
 };
 
 // In which dtype an op computes, and which it gives. "Promoted" is torch's result type of all operands.
@@ -74,16 +75,16 @@ struct Operand {
 
 // Everything beside operands that an op's meaning depends on. Plain data; unused fields stay default.
 struct Attributes {
-  uint32_t dims = 0;     // bit d: dimension d is reduced; all dims set for a full reduction
+  uint32_t dims = 0;     // bit d: dimension d is reduced (all set for a full reduction), or has an index
   bool has_dim = false;  // dim given (argmax, sum(dim=...))
   bool keepdim = false;
-  int dim = 0;  // cat, stack, argmax
+  int dim = 0;  // cat, stack, argmax, scans
   bool has_dtype = false;
-  DType dtype = DType::k_float32;  // requested result dtype
-  Shape shape;                     // creation: sizes
-  double start = 0, step = 1;      // arange, full (value in start), in double when the dtype is floating
-  int64_t int_start = 0, int_step = 1;
-  uint64_t seed = 0, draw = 0;  // rand, randn: stream and position
+  DType dtype = DType::k_float32;       // requested result dtype
+  Shape shape;                          // creation: sizes
+  double start = 0, step = 1;           // arange, full (value in start), in double when the dtype is floating
+  int64_t int_start = 0, int_step = 1;  // argsort: step -1 is descending
+  uint64_t seed = 0, draw = 0;          // rand, randn: stream and position
 };
 
 struct Result {

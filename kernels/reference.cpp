@@ -273,12 +273,12 @@ bool is_nan(T value) {
 }
 
 template <typename T>
-int64_t index_of_maximum(const char* data, const Shape& part) {
+int64_t index_of_extreme(bool greatest, const char* data, const Shape& part) {
   int64_t best = -1, i = 0;
   T best_value{};
   each_offset(part, [&](int64_t offset) {
     const T value = load<T>(data + offset);
-    if (best < 0 || (!is_nan(best_value) && (is_nan(value) || value > best_value))) {
+    if (best < 0 || (!is_nan(best_value) && (is_nan(value) || (greatest ? value > best_value : value < best_value)))) {
       best = i;
       best_value = value;
     }
@@ -333,8 +333,8 @@ bool reduce(Op op, TensorView in, const Attributes& attributes, DType compute, T
   with_type(compute, [&]<typename T>(T) {
     each_offset(outer, [&](int64_t offset) {
       char* target = targets[next++];
-      if (op == Op::k_argmax) {
-        store<int64_t>(target, index_of_maximum<T>(in.data + offset, inner));
+      if (info(op).dtype_rule == DTypeRule::kIndex) {
+        store<int64_t>(target, index_of_extreme<T>(op == Op::k_argmax, in.data + offset, inner));
       } else {
         reduce_one<T>(op, in.layout->dtype, compute, in.data + offset, inner, target);
       }
@@ -467,6 +467,97 @@ bool gather(TensorView source, TensorView index, int dim, TensorView out, OpErro
   return true;
 }
 
+// Elements beyond the numbers of each index; out is in the order that infer_index() lays down.
+bool take(std::span<const OperandValue> operands, uint32_t dims, TensorView out, OpError* error) {
+  const TensorView source = operands[0].view;
+  const Layout &from = *source.layout, &to = *out.layout;
+  const size_t bytes = info(from.dtype).bytes;
+  const int count = static_cast<int>(operands.size()) - 1, first = __builtin_ctz(dims);
+  const bool neighbours = ((dims >> first) & ((dims >> first) + 1)) == 0;
+  const int rank = to.rank - (from.rank - count);  // of the indices, broadcast
+  const int where = neighbours ? first : 0;        // their first dimension in out
+  int64_t at[kMaxRank] = {};
+  for (int64_t n = 0; n < to.count; n++) {
+    int64_t place = 0, written = 0;
+    int index = 0, kept = 0;
+    for (int d = 0; d < to.rank; d++) written += at[d] * to.strides[d];
+    for (int d = 0; d < from.rank; d++) {
+      if ((dims >> d & 1) == 0) {
+        const int of_out = neighbours && kept < first ? kept : kept + rank;
+        place += at[of_out] * from.strides[d];
+        kept++;
+        continue;
+      }
+      const TensorView numbers = operands[++index].view;
+      const Layout& layout = *numbers.layout;
+      int64_t read = 0;
+      for (int i = 0; i < layout.rank; i++)
+        if (layout.sizes[i] != 1) read += at[where + rank - layout.rank + i] * layout.strides[i];
+      int64_t number = layout.dtype == DType::k_int32 ? load<int32_t>(numbers.data + read * 4)
+                                                      : load<int64_t>(numbers.data + read * 8);
+      if (number < -from.sizes[d] || number >= from.sizes[d]) {
+        *error = {ErrorKind::kIndex, "index " + std::to_string(number) + " is out of bounds for dimension " +
+                                         std::to_string(d) + " with size " + std::to_string(from.sizes[d])};
+        return false;
+      }
+      if (number < 0) number += from.sizes[d];
+      place += number * from.strides[d];
+    }
+    std::memcpy(out.data + written * static_cast<int64_t>(bytes), source.data + place * static_cast<int64_t>(bytes),
+                bytes);
+    for (int d = to.rank - 1; d >= 0 && ++at[d] == to.sizes[d]; d--) at[d] = 0;
+  }
+  return true;
+}
+
+template <typename T>
+bool comes_before(T a, T b) {  // NaN last
+  return is_nan(b) ? !is_nan(a) : a < b;
+}
+
+// One line after the other: running sums, or the numbers of its elements in order.
+template <typename T>
+void scan(Op op, TensorView in, int dim, bool descends, TensorView out) {
+  const Layout &from = *in.layout, &to = *out.layout;
+  const int64_t size = from.rank == 0 ? 1 : from.sizes[dim];
+  const int64_t step = from.rank == 0 ? 0 : from.strides[dim], to_step = to.rank == 0 ? 0 : to.strides[dim];
+  const int64_t bytes = static_cast<int64_t>(info(from.dtype).bytes);
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  if (from.count == 0) return;
+  int64_t at[kMaxRank] = {};
+  for (int64_t line = 0; line < from.count / size; line++) {
+    int64_t read = 0, written = 0;
+    for (int d = 0; d < from.rank; d++) {
+      read += at[d] * from.strides[d];
+      written += at[d] * to.strides[d];
+    }
+    auto element = [&](int64_t i) { return load_as<T>(from.dtype, in.data + (read + i * step) * bytes); };
+    if (op == Op::k_cumsum) {
+      T sum{};
+      for (int64_t i = 0; i < size; i++) {
+        if constexpr (std::is_same_v<T, bool>) {
+          sum = i == 0 ? element(i) : sum || element(i);
+        } else {
+          sum = i == 0 ? element(i) : static_cast<T>(sum + element(i));
+        }
+        store<T>(out.data + (written + i * to_step) * static_cast<int64_t>(sizeof(T)), sum);
+      }
+    } else {
+      for (int64_t i = 0; i < size; i++) order[static_cast<size_t>(i)] = i;
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return descends ? comes_before(element(b), element(a)) : comes_before(element(a), element(b));
+      });
+      for (int64_t i = 0; i < size; i++)
+        store<int64_t>(out.data + (written + i * to_step) * 8, order[static_cast<size_t>(i)]);
+    }
+    for (int d = from.rank - 1; d >= 0; d--) {
+      if (d == dim) continue;
+      if (++at[d] != from.sizes[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
 // What infer() says of these operands must be what out was made for.
 bool check(Op op, std::span<const OperandValue> operands, const Attributes& attributes, TensorView out, Result* result,
            OpError* error) {
@@ -527,7 +618,15 @@ bool run_reference(Op op, std::span<const OperandValue> operands, const Attribut
                    ? gather<int32_t>(operands[0].view, index, attributes.dim, out, error)
                    : gather<int64_t>(operands[0].view, index, attributes.dim, out, error);
       }
+      if (op == Op::k_index) return take(operands, attributes.dims, out, error);
       return op == Op::k_copy ? convert_elements(operands[0], out) : join(op, operands, attributes, out, error);
+    case OpClass::kScan: {
+      const int rank = out.layout->rank;
+      const int dim = rank == 0 ? 0 : attributes.dim < 0 ? attributes.dim + rank : attributes.dim;
+      with_type(result.compute,
+                [&]<typename T>(T) { scan<T>(op, operands[0].view, dim, attributes.int_step < 0, out); });
+      return true;
+    }
   }
   return false;
 }

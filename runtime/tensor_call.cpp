@@ -187,6 +187,10 @@ void add_op_rows() {
       continue;
     } else if (facts.op_class == OpClass::kElementwise || facts.op_class == OpClass::kMatmul) {
       row.parameters = kOperands[facts.arity];
+      if (op == Op::k_pow) {
+        row.parameters = "self, exponent";
+        row.parse = parse_power;
+      }
     } else {
       continue;
     }

@@ -229,6 +229,17 @@ PyObject* count_live(const Arguments&) {
   return Py_BuildValue("(Ln)", static_cast<long long>(live_buffers()), static_cast<Py_ssize_t>(live_layouts()));
 }
 
+// Gives the type a method that is written in Python, once for all.
+PyObject* add_method(const Arguments& arguments) {
+  if (!PyUnicode_CheckExact(arguments.values[0]) || !PyFunction_Check(arguments.values[1])) {
+    PyErr_SetString(PyExc_TypeError, "a name and a function are wanted");
+    return nullptr;
+  }
+  if (PyDict_SetItem(TensorType.tp_dict, arguments.values[0], arguments.values[1]) < 0) return nullptr;
+  PyType_Modified(&TensorType);
+  Py_RETURN_NONE;
+}
+
 PyObject* check_tensor(const Arguments& arguments) { return PyBool_FromLong(is_tensor(arguments.values[0])); }
 
 constexpr CallKind kOp = CallKind::kOp, kOther = CallKind::kOther;
@@ -257,6 +268,7 @@ const FunctionRow kFunctions[] = {
     {"from_numpy", "array", kOther, nullptr, from_numpy, "A tensor over the memory of a NumPy array."},
     {"from_dlpack", "source", kOther, nullptr, from_dlpack, "A tensor over memory offered through DLPack."},
     {"is_tensor", "object", kOther, nullptr, check_tensor, "Whether it is a Tensor."},
+    {"_add_method", "name, function", kOther, nullptr, add_method, "For methods that are made of others."},
     {"_live", "", kOther, nullptr, count_live, "Buffers and layouts alive."},
     {"_rebuild_tensor", "dtype, sizes, data, gradients=0", kOther, nullptr, rebuild_tensor, "For pickle."},
 };

@@ -1,4 +1,5 @@
 // tensor[key] and tensor[key] = value, for keys of integers, slices, None and Ellipsis: views, and stores into views.
+// Keys that choose by tensors are in tensor_gather.cpp.
 #include <string>
 
 #include "runtime/grad_mode.h"
@@ -27,14 +28,12 @@ namespace {
 bool takes_dimension(Borrowed item) { return item != Py_None && item != Py_Ellipsis; }
 
 bool refuse_key(Borrowed item) {
-  if (PyList_Check(item) || PyBool_Check(item) || is_tensor(item) || PyObject_CheckBuffer(item)) {
-    PyErr_Format(
-        PyExc_NotImplementedError,
-        "indexing by a %.200s of indices or bools is not supported yet; use integers, slices, None and ..., or "
-        "where() for a choice by a mask",
-        Py_TYPE(item)->tp_name);
+  if (PyBool_Check(item)) {
+    PyErr_SetString(PyExc_NotImplementedError, "indexing by a single bool is not supported; use where()");
   } else {
-    PyErr_Format(PyExc_IndexError, "a tensor index is an int, a slice, None or ..., not %.200s",
+    PyErr_Format(PyExc_IndexError,
+                 "a tensor index is an int, a slice, None, ... or a tensor or list of ints or bools, "
+                 "not %.200s",
                  Py_TYPE(item)->tp_name);
   }
   return false;
@@ -48,8 +47,10 @@ bool is_integer_key(Borrowed item) {
   return layout->rank == 0 && info(layout->dtype).kind == DTypeKind::kIntegerKind;
 }
 
+}  // namespace
+
 // Applies one item at dimension *dim and moves on.
-bool apply_item(Borrowed item, Shape* shape, int64_t* offset, int* dim) {
+bool apply_key_item(Borrowed item, Shape* shape, int64_t* offset, int* dim) {
   OpError error;
   if (item == Py_None) {
     if (!insert_dimension(shape, *dim)) return false;
@@ -83,13 +84,15 @@ bool apply_item(Borrowed item, Shape* shape, int64_t* offset, int* dim) {
   return false;
 }
 
+namespace {
+
 bool apply_key(const TensorObject* tensor, Borrowed key, Shape* shape, int64_t* offset) {
   *shape = shape_of(*tensor->layout);
   *offset = 0;
   int dim = 0;
   // The common cases first: one integer, one slice.
   if (!PyTuple_Check(key) && takes_dimension(key)) {
-    if (shape->rank > 0) return apply_item(key, shape, offset, &dim);
+    if (shape->rank > 0) return apply_key_item(key, shape, offset, &dim);
     if (!PySlice_Check(key) && !is_integer_key(key)) return refuse_key(key);
     PyErr_SetString(PyExc_IndexError, "a 0-d tensor has no dimension to index; item() gives its value");
     return false;
@@ -113,7 +116,7 @@ bool apply_key(const TensorObject* tensor, Borrowed key, Shape* shape, int64_t* 
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (item_at(i) == Py_Ellipsis) {
       dim += tensor->layout->rank - taken;
-    } else if (!apply_item(item_at(i), shape, offset, &dim)) {
+    } else if (!apply_key_item(item_at(i), shape, offset, &dim)) {
       return false;
     }
   }
@@ -140,6 +143,7 @@ bool find_element(const Layout& layout, Borrowed key, int64_t* offset) {
 }  // namespace
 
 bool parse_get_item(Borrowed tensor, Borrowed key, ParsedCall* out) {
+  if (has_choice(key)) return parse_chosen(tensor, key, out);
   out->kind = CallKind::kView;
   out->operands[0] = {tensor, 0};
   out->operand_count = 1;
@@ -147,6 +151,7 @@ bool parse_get_item(Borrowed tensor, Borrowed key, ParsedCall* out) {
 }
 
 bool parse_set_item(Borrowed tensor, Borrowed key, Borrowed value, ParsedCall* out) {
+  if (has_choice(key)) return parse_set_chosen(tensor, key, value, out);
   if (!apply_key(as_tensor(tensor), key, &out->shape, &out->offset)) return false;
   return set_store(out, tensor, value, /*argument=*/2);
 }
@@ -155,6 +160,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   Shape shape;
   int64_t offset;
   if (find_element(*as_tensor(self)->layout, key, &offset)) return make_element_view(as_tensor(self), offset);
+  if (has_choice(key)) return get_chosen(as_tensor(self), key);
   if (!apply_key(as_tensor(self), key, &shape, &offset)) return nullptr;
   return make_view(as_tensor(self), shape, offset);
 }
@@ -166,8 +172,10 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   Shape shape;
   int64_t offset;
-  if (!find_element(*as_tensor(self)->layout, key, &offset) && !apply_key(as_tensor(self), key, &shape, &offset))
-    return -1;
+  if (!find_element(*as_tensor(self)->layout, key, &offset)) {
+    if (has_choice(key)) return set_chosen(as_tensor(self), key, value) ? 0 : -1;
+    if (!apply_key(as_tensor(self), key, &shape, &offset)) return -1;
+  }
   TensorObject* tensor = as_tensor(self);
   if (tensor->layout->gradients != 0 && !check_gradients_in_place(tensor, /*part=*/true)) return -1;
   if (!store_into(tensor, shape, offset, value)) return -1;

@@ -215,6 +215,27 @@ bool parse_gather(ParsedCall* call) {
   return set_operand(call, 0) && set_operand(call, 2);
 }
 
+// self, dim, *, dtype=None
+bool parse_cumsum(ParsedCall* call) {
+  TensorObject* self;
+  return read_tensor(*call, 0, &self) &&
+         read_dim(call->arguments.values[1], self->layout->rank, &call->attributes.dim) &&
+         read_optional_dtype(*call, 2, &call->attributes.has_dtype, &call->attributes.dtype) && set_operand(call, 0);
+}
+
+// self, dim=-1, descending=False, *, stable=False
+bool parse_argsort(ParsedCall* call) {
+  TensorObject* self;
+  bool descends = false;
+  const Arguments& arguments = call->arguments;
+  if (!read_tensor(*call, 0, &self) || !read_bool(*call, 2, false, &descends)) return false;
+  call->attributes.dim = std::max(self->layout->rank - 1, 0);
+  call->attributes.int_step = descends ? -1 : 1;
+  if (arguments.values[1] != nullptr && !read_dim(arguments.values[1], self->layout->rank, &call->attributes.dim))
+    return false;
+  return set_operand(call, 0);
+}
+
 bool parse_squeeze(ParsedCall* call) {
   TensorObject* self;
   int only = -1;
@@ -324,7 +345,7 @@ bool parse_extreme(ParsedCall* call, Op of_all, Op of_two) {
   if (other != nullptr) {
     PyErr_Format(PyExc_NotImplementedError, "%s() with a dim is not supported; use %s(dim) for values%s",
                  call->arguments.row->name, info(of_all).name,
-                 of_all == Op::k_amax ? " and argmax(dim) for indices" : "");
+                 of_all == Op::k_amax ? " and argmax(dim) for indices" : " and argmin(dim) for indices");
     return false;
   }
   call->op = of_all;
@@ -452,6 +473,12 @@ const FunctionRow kMethods[] = {
      "A view of all windows of this size along a dimension, step apart, as a new last dimension."},
     {"gather", "self, dim, index", kOp, parse_gather, nullptr,
      "Elements along a dimension by their numbers. IndexError beyond it."},
+    {"cumsum", "self, dim, *, dtype=None", kOp, parse_cumsum, nullptr, "Sums of the elements up to each one.",
+     Op::k_cumsum},
+    {"argsort", "self, dim=-1, descending=False, *, stable=False", kOp, parse_argsort, nullptr,
+     "The numbers of the elements in order; equal ones stay in order, NaN is greatest.", Op::k_argsort},
+    {"nonzero", "self, *, as_tuple=False", kOther, nullptr, nonzero_value,
+     "The positions of elements other than zero, a row each; as_tuple: a tensor for each dimension."},
     {"detach", "self", kView, parse_detach, nullptr, "Another tensor over the same memory, without gradients."},
     {"clone", "self", kOp, parse_clone, nullptr, "A copy in memory of its own."},
     {"contiguous", "self", kOp, parse_contiguous, nullptr, "Itself when it is contiguous, else a contiguous copy."},
@@ -512,6 +539,12 @@ const FunctionRow kFunctionForms[] = {
     {"unsqueeze", "input, dim", kView, parse_unsqueeze, nullptr, "A view with a new dimension of size 1."},
     {"squeeze", "input, dim=None", kView, parse_squeeze, nullptr, "A view without dimensions of size 1."},
     {"gather", "input, dim, index", kOp, parse_gather, nullptr, "Elements along a dimension by their numbers."},
+    {"cumsum", "input, dim, *, dtype=None", kOp, parse_cumsum, nullptr, "Sums of the elements up to each one.",
+     Op::k_cumsum},
+    {"argsort", "input, dim=-1, descending=False, *, stable=False", kOp, parse_argsort, nullptr,
+     "The numbers of the elements in order; equal ones stay in order, NaN is greatest.", Op::k_argsort},
+    {"nonzero", "input, *, as_tuple=False", kOther, nullptr, nonzero_value,
+     "The positions of elements other than zero, a row each; as_tuple: a tensor for each dimension."},
     {"clone", "input", kOp, parse_clone, nullptr, "A copy in memory of its own."},
     {"max", "input, other=None", kOp, parse_max, nullptr, "The greatest element, or the greater ones of two tensors."},
     {"min", "input, other=None", kOp, parse_min, nullptr, "The smallest element, or the smaller ones of two tensors."},

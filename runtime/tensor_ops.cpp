@@ -63,25 +63,28 @@ bool is_bool_operand(Borrowed object) {
   return operand_of(object, &value) && value.number_dtype == DType::k_bool;
 }
 
-// x ** 2 is x * x and x ** 0.5 a square root, as in torch; there is no general power yet.
-bool set_power(ParsedCall* call, Borrowed base, Borrowed exponent) {
+// x ** 2 is x * x and x ** 0.5 a square root, as in torch: the same bits as the general power gives.
+bool set_power(ParsedCall* call, CallOperand base, CallOperand exponent) {
   OperandValue value;
-  if (is_tensor(base) && !is_tensor(exponent) && operand_of(exponent, &value)) {
+  if (is_tensor(base.object) && !is_tensor(exponent.object) && operand_of(exponent.object, &value)) {
     double power = value.number_dtype == DType::k_float64 ? value.number.f64 : static_cast<double>(value.number.i64);
-    DTypeKind kind = info(as_tensor(base)->layout->dtype).kind;
-    bool keeps_dtype =
-        kind == DTypeKind::kFloatingKind || (kind == DTypeKind::kIntegerKind && value.number_dtype != DType::k_float64);
-    if (power == 2 && keeps_dtype) {
+    DTypeKind kind = info(as_tensor(base.object)->layout->dtype).kind;
+    bool integers = kind == DTypeKind::kIntegerKind && value.number_dtype != DType::k_float64;
+    if (integers && power < 0) {
+      PyErr_SetString(PyExc_RuntimeError, "Integers to negative integer powers are not allowed.");
+      return false;
+    }
+    if (power == 2 && (integers || kind == DTypeKind::kFloatingKind)) {
       call->op = Op::k_mul;
-      return add_operand(call, base, 0) && add_operand(call, base, 0);
+      return add_operand(call, base.object, base.argument) && add_operand(call, base.object, base.argument);
     }
     if (power == 0.5) {
       call->op = Op::k_sqrt;
-      return add_operand(call, base, 0);
+      return add_operand(call, base.object, base.argument);
     }
   }
-  PyErr_SetString(PyExc_NotImplementedError, "** of a Tensor is defined for the exponents 2 and 0.5 only so far");
-  return false;
+  call->op = Op::k_pow;
+  return add_operand(call, base.object, base.argument) && add_operand(call, exponent.object, exponent.argument);
 }
 
 struct BinaryOperator {
@@ -117,6 +120,17 @@ bool parse_elementwise(ParsedCall* call) {
     if (!set_operand(call, i)) return false;
   }
   return needs_tensor(*call);
+}
+
+// self, exponent
+bool parse_power(ParsedCall* call) {
+  const Arguments& arguments = call->arguments;
+  for (int i = 0; i < 2; ++i) {
+    if (!set_operand(call, i)) return false;
+  }
+  if (!needs_tensor(*call)) return false;
+  call->operand_count = 0;
+  return set_power(call, {arguments.values[0], arguments.positions[0]}, {arguments.values[1], arguments.positions[1]});
 }
 
 bool parse_in_place(ParsedCall* call) {
@@ -160,8 +174,8 @@ bool parse_reduction(ParsedCall* call) {
   attributes.has_dim = count > 0;
   if (count == 0) attributes.dims = (1u << rank) - 1;
   if (rank == 0) attributes.dims = 0;
-  if (call->op == Op::k_argmax && count > 1) {
-    PyErr_SetString(PyExc_TypeError, "argmax(): dim must be one int");
+  if ((call->op == Op::k_argmax || call->op == Op::k_argmin) && count > 1) {
+    PyErr_Format(PyExc_TypeError, "%s(): dim must be one int", arguments.row->name);
     return false;
   }
   return set_operand(call, 0);
@@ -208,7 +222,7 @@ bool parse_binary(int operation, Borrowed left, Borrowed right, ParsedCall* out)
   OperandValue ignored;
   if (!operand_of(left, &ignored) || !operand_of(right, &ignored)) return false;
   if (plain == NB_POWER) {
-    if (!set_power(out, left, right)) return false;
+    if (!set_power(out, {left, 0}, {right, 1})) return false;
   } else {
     BinaryOperator found;
     if (!find_operator(plain, &found)) return false;

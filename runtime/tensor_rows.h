@@ -29,6 +29,7 @@ bool apply_plain_into(Op op, PyObject* const* operands, size_t count, const Tens
 // Parsers that rows of ops.def use.
 bool parse_elementwise(ParsedCall* call);
 bool parse_in_place(ParsedCall* call);
+bool parse_power(ParsedCall* call);
 bool parse_reduction(ParsedCall* call);
 bool parse_cast(ParsedCall* call);  // values[0] to row.dtype
 
@@ -80,9 +81,18 @@ int set_attribute_dict(PyObject* self, PyObject* value, void* closure);
 PyObject* tensor_repr(PyObject* self);
 
 // tensor_index.cpp: a new dimension of size 1, and slots
-bool insert_dimension(Shape* shape, int dim);  // ValueError beyond kMaxRank
+bool insert_dimension(Shape* shape, int dim);                                 // ValueError beyond kMaxRank
+bool apply_key_item(Borrowed item, Shape* shape, int64_t* offset, int* dim);  // at a dimension, and moves on
 PyObject* get_item(PyObject* self, PyObject* key);
 int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* get_element(PyObject* self, Py_ssize_t index);
+
+// tensor_gather.cpp: keys that choose by tensors, lists or arrays
+bool has_choice(Borrowed key);
+PyObject* get_chosen(const TensorObject* tensor, Borrowed key);
+bool set_chosen(TensorObject* tensor, Borrowed key, Borrowed value);
+bool parse_chosen(Borrowed tensor, Borrowed key, ParsedCall* out);
+bool parse_set_chosen(Borrowed tensor, Borrowed key, Borrowed value, ParsedCall* out);
+PyObject* nonzero_value(const Arguments& arguments);
 
 }  // namespace kintsugi

@@ -52,19 +52,41 @@ KN_BODY To convert_body(const V& a) {
   }
 }
 
+// The nearest whole number, the even one of two.
+template <typename V>
+KN_BODY V round_body(const V& a) {
+  if constexpr (!kIsFloating<V>) {
+    return a;
+  } else {
+    using F = FloatFacts<V>;
+    const V size = magnitude(a);
+    const V nearest = (size + F::kIntegral) - F::kIntegral;
+    return select<V>(size < F::kIntegral, with_sign(nearest, a), a);
+  }
+}
+
 template <typename V>
 KN_BODY V trunc_body(const V& a) {
-  using F = FloatFacts<V>;
-  const V size = magnitude(a);
-  const V nearest = (size + F::kIntegral) - F::kIntegral;
-  const V below = nearest - select<V>(nearest > size, splat<V>(1), splat<V>(0));
-  return select<V>(size < F::kIntegral, with_sign(below, a), a);
+  if constexpr (!kIsFloating<V>) {
+    return a;
+  } else {
+    using F = FloatFacts<V>;
+    const V size = magnitude(a);
+    const V nearest = (size + F::kIntegral) - F::kIntegral;
+    const V below = nearest - select<V>(nearest > size, splat<V>(1), splat<V>(0));
+    return select<V>(size < F::kIntegral, with_sign(below, a), a);
+  }
 }
 
 template <typename V>
 KN_BODY V floor_body(const V& a) {
   const V whole = trunc_body(a);
   return whole - select<V>(whole > a, splat<V>(1), splat<V>(0));
+}
+
+template <typename V>
+KN_BODY V ceil_body(const V& a) {
+  return -floor_body<V>(-a);
 }
 
 // ---- Division. Integers: b = 0 is reported by the kernel, its lanes give 0 here.
@@ -119,14 +141,15 @@ KN_BODY V floor_divide_body(const V& a, const V& b) {
 
 // ---- Exponential and logarithm.
 
-// x = n ln 2 + r, |r| about 0.35 at most: gives n and e^r - 1. Good for |x| up to twice the range of exp.
+// x + extra = n ln 2 + r, |r| about 0.35 at most: gives n, the leading part of r, and e^r - 1 without it. Good for |x|
+// up to twice the range of exp; extra is far below a unit in the last place of one.
 template <typename V>
-KN_BODY V exp_reduced(const V& x, IntOf<V>* n) {
+KN_BODY V exp_parts(const V& x, const V& extra, IntOf<V>* n, V* leading) {
   using E = ElementOf<V>;
   constexpr bool kSingle = kIsSingle<V>;
   const V whole = round_small<V>(x * E(0x1.71547652b82fep+0), n);
   const V high = x - whole * E(kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1);  // exact: few bits times few bits
-  const V low = whole * E(kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33);
+  const V low = whole * E(kSingle ? 0x1.7f7d1cf79abcap-20 : 0x1.a39ef35793c76p-33) - extra;
   const V r = high - low;
   V q;
   if constexpr (kSingle) {
@@ -136,7 +159,16 @@ KN_BODY V exp_reduced(const V& x, IntOf<V>* n) {
                    0x1.a01a01a83ba17p-13, 0x1.a019b621f9d08p-16, 0x1.71de0be2b5e96p-19, 0x1.2894f52583578p-22,
                    0x1.af3ce42b12b24p-26);
   }
-  return high + (r * r * q - low);
+  *leading = high;
+  return r * r * q - low;
+}
+
+// x = n ln 2 + r: n and e^r - 1.
+template <typename V>
+KN_BODY V exp_reduced(const V& x, IntOf<V>* n) {
+  V leading;
+  const V rest = exp_parts(x, splat<V>(0), n, &leading);
+  return leading + rest;
 }
 
 template <typename V>
@@ -192,6 +224,141 @@ KN_BODY V log_body(const V& a) {
   const V result = k * E(F::kSingle ? 0x1.62e4p-1 : 0x1.62e42fee00000p-1) - (tail - f);
   return select<V>(a == 0, splat<V>(-F::kInfinity),
                    select<V>(a < 0, splat<V>(F::kNaN), select<V>(a < F::kInfinity, result, a)));
+}
+
+// ---- Powers.
+
+// A sum of two, the second at most half a unit in the last place of the first.
+template <typename V>
+struct Pair {
+  V high, low;
+};
+// |a| >= |b|
+template <typename V>
+KN_BODY Pair<V> sum_of(const V& a, const V& b) {
+  const V high = a + b;
+  return {high, b - (high - a)};
+}
+// The exact product, of what is far from both ends of the range.
+template <typename V>
+KN_BODY Pair<V> product_of(const V& a, const V& b) {
+  using U = UintOf<V>;
+  constexpr auto upper = static_cast<ElementOf<U>>(0xfffffffff8000000);
+  const V a_high = bits<V>(bits<U>(a) & upper), b_high = bits<V>(bits<U>(b) & upper);
+  const V a_low = a - a_high, b_low = b - b_high;
+  const V high = a * b;
+  return {high, a_low * b_low - (((high - a_high * b_high) - a_low * b_high) - a_high * b_low)};
+}
+template <typename V>
+KN_BODY Pair<V> product_of(const Pair<V>& a, const Pair<V>& b) {
+  const Pair<V> leading = product_of(a.high, b.high);
+  return sum_of<V>(leading.high, leading.low + (a.high * b.low + a.low * b.high));
+}
+
+// The logarithm of a positive number, of double precision, to about 64 bits: 2 (s + s^3 / 3 + s^5 / 5 ...) with
+// s = (m - 1) / (m + 1).
+template <typename V>
+KN_BODY Pair<V> log_pair(const V& a) {
+  using F = FloatFacts<V>;
+  using I = IntOf<V>;
+  using U = UintOf<V>;
+  const MaskOf<V> subnormal = a < F::kSmallestNormal;
+  const V x = select<V>(subnormal, a * 0x1p54, a);
+  constexpr uint64_t root = 0x3fe6a09e667f3bcd, one = 0x3ff0000000000000;  // as in log_body
+  const U moved = bits<U>(x) + static_cast<ElementOf<U>>(one - root);
+  const I exponent = bits<I>(moved >> F::kMantissaBits) - F::kBias;
+  const V k = from_small<V>(exponent) - select<V>(subnormal, splat<V>(54), splat<V>(0));
+  const V m = bits<V>((moved & ((ElementOf<U>(1) << F::kMantissaBits) - 1)) + static_cast<ElementOf<U>>(root));
+
+  const V f = m - 1;
+  const Pair<V> divisor = sum_of<V>(splat<V>(2), f);
+  const V quotient = f / divisor.high;
+  const Pair<V> back = product_of(quotient, divisor.high);
+  const V rest = ((f - back.high) - back.low) - quotient * divisor.low;
+  const Pair<V> s = sum_of<V>(quotient, rest / divisor.high);
+  const Pair<V> z = product_of(s, s);
+  const V r = polynomial(z.high, 0x1.999999999999ap-3, 0x1.2492492492492p-3, 0x1.c71c71c71c71cp-4, 0x1.745d1745d1746p-4,
+                         0x1.3b13b13b13b14p-4, 0x1.1111111111111p-4, 0x1.e1e1e1e1e1e1ep-5, 0x1.af286bca1af28p-5,
+                         0x1.8618618618618p-5, 0x1.642c8590b2164p-5);
+  const Pair<V> third = sum_of<V>(splat<V>(0x1.5555555555555p-2), z.high * r);
+  const Pair<V> factor = {third.high, third.low + (z.low * r + 0x1.5555555555555p-56)};
+  const Pair<V> tail = product_of(product_of(s, z), factor);
+  const Pair<V> half = sum_of<V>(s.high, tail.high);
+  const V half_low = half.low + (s.low + tail.low);
+  const V high = k * 0x1.62e42fee00000p-1, low = k * 0x1.a39ef35793c76p-33;  // high: exact
+  const V larger = select<V>(k == 0, 2 * half.high, high), smaller = select<V>(k == 0, splat<V>(0), 2 * half.high);
+  const Pair<V> sum = sum_of(larger, smaller);
+  return sum_of<V>(sum.high, sum.low + (2 * half_low + low));
+}
+
+// a to the power b in double precision, as C's pow. Of single precision are the operands: then a plain logarithm is
+// exact enough.
+template <bool kSingleOperands, typename V>
+KN_BODY V pow_double(const V& a, const V& b) {
+  using I = IntOf<V>;
+  using U = UintOf<V>;
+  constexpr double infinity = __builtin_inf();
+  const V size = magnitude(a);
+  const MaskOf<V> unbounded = (size == 0) | (size == infinity);
+  const V x = select<V>(unbounded | (size != size), splat<V>(1), size);
+  // A power beyond this is beyond every number, unless of one.
+  constexpr double far = 0x1p65;
+  const V limited = select<V>(b > far, splat<V>(far), select<V>(b < -far, splat<V>(-far), b));
+  Pair<V> y;
+  if constexpr (kSingleOperands) {
+    y = {limited * log_body(x), splat<V>(0)};
+  } else {
+    const Pair<V> logarithm = log_pair(x);
+    y = product_of(limited, logarithm.high);
+    y.low = y.low + limited * logarithm.low;
+  }
+  const MaskOf<V> outside = magnitude(y.high) > 1000;
+  const V clamped = select<V>(outside, with_sign(splat<V>(1000), y.high), y.high);
+  const V extra = select<V>(outside, splat<V>(0), y.low);
+  I n;
+  V leading;
+  const V rest = exp_parts(clamped, extra, &n, &leading);
+  const Pair<V> mantissa = sum_of<V>(splat<V>(1), leading);
+  const I half = bits<I>(bits<U>(n + 4096) >> 1) - 2048;  // n / 2 without a signed shift
+  V power = (mantissa.high + (mantissa.low + rest)) * power_of_two<V>(half) * power_of_two<V>(n - half);
+
+  const MaskOf<V> grows = (size > 1) ^ (b < 0);
+  power = select<V>(unbounded, select<V>(grows, splat<V>(infinity), splat<V>(0)), power);
+  const MaskOf<V> whole = floor_body(b) == b;
+  const V halved = b * 0.5;
+  const MaskOf<V> odd = whole & (floor_body(halved) != halved);
+  const MaskOf<V> negative = bits<I>(a) < 0;
+  power = select<V>(odd & negative, -power, power);
+  const MaskOf<V> invalid = (a < 0) & not_body(whole) & not_body(unbounded);
+  power = select<V>(invalid, splat<V>(FloatFacts<V>::kNaN), power);
+  power = select<V>((a != a) | (b != b), a + b, power);
+  power = select<V>((b == 0) | (a == 1), splat<V>(1), power);
+  return power;
+}
+
+// x * x and square roots are themselves, however a program says them. Integers: negative powers are 0 but of 1 and -1.
+template <typename V>
+KN_BODY V pow_body(const V& a, const V& b) {
+  if constexpr (!kIsFloating<V>) {
+    const MaskOf<V> negative = b < 0;
+    V result = splat<V>(1), base = a, left = select<V>(negative, splat<V>(0), b);
+    while (any_lane(left > 0)) {
+      result = select<V>((left & 1) != 0, result * base, result);
+      base = base * base;
+      left = left >> 1;
+    }
+    const V inverse = select<V>(a == 1, splat<V>(1),
+                                select<V>(a == -1, select<V>((b & 1) != 0, splat<V>(-1), splat<V>(1)), splat<V>(0)));
+    return select<V>(negative, inverse, result);
+  } else {
+    V power;
+    if constexpr (kIsSingle<V>) {
+      power = to<float>(pow_double<true>(to<double>(a), to<double>(b)));
+    } else {
+      power = pow_double<false>(a, b);
+    }
+    return select<V>(b == 2, a * a, select<V>(b == ElementOf<V>(0.5), square_root(a), power));
+  }
 }
 
 // ---- Trigonometry. float64: reduction to [-pi/4, pi/4] is in reduction.h.

@@ -1,6 +1,7 @@
 """kt.export: a function, or a module, as one graph that stands alone: readable, callable, with the sizes that it takes."""
 import itertools
 import keyword
+import math
 
 from . import _opaque, _runtime, fx, nn
 from ._runtime import _driver
@@ -9,6 +10,7 @@ from .utils import _pytree
 __all__ = ["Dim", "ExportedProgram", "GraphSignature", "InputSpec", "OutputSpec", "ValueRange", "dims", "export"]
 Tensor = _runtime.Tensor
 _INFINITE = 1 << 62
+_DEEPEST = 50
 
 
 # ---- Sizes -----------------------------------------------------------------------------------------------------------------
@@ -74,16 +76,24 @@ class _Node:
         self.kind, self.keys, self.parts, self.context, self.unflatten = kind, keys, parts, context, unflatten
 
 
-def _spec_of(value, path, leaves):
+def _spec_of(value, path, leaves, around=()):
+    """around: the containers that the value is in."""
+    if any(each is value for each in around):
+        raise _exc().UserError(f"kt.export: the argument {path} contains itself, which no call could give again; pass its parts")
+    if len(around) > _DEEPEST:
+        raise _exc().UserError(f"kt.export: the argument {path.partition('[')[0]} has containers within containers, more than {_DEEPEST}; "
+                               "pass its parts")
+    around = (*around, value)
     if type(value) in (tuple, list):
-        return _Node(type(value), None, [_spec_of(each, f"{path}[{i}]", leaves) for i, each in enumerate(value)])
+        return _Node(type(value), None, [_spec_of(each, f"{path}[{i}]", leaves, around) for i, each in enumerate(value)])
     if type(value) is dict:
-        return _Node(dict, list(value), [_spec_of(each, f"{path}[{key!r}]", leaves) for key, each in value.items()])
+        return _Node(dict, list(value), [_spec_of(each, f"{path}[{key!r}]", leaves, around) for key, each in value.items()])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _Node(type(value), None, [_spec_of(each, f"{path}.{name}", leaves) for name, each in zip(value._fields, value)])
+        return _Node(type(value), None,
+                     [_spec_of(each, f"{path}.{name}", leaves, around) for name, each in zip(value._fields, value)])
     node = _opaque.parts_of(value)
     if node is not None and node[0]:
-        parts = [_spec_of(each, f"{path}.<{i}>", leaves) for i, each in enumerate(node[0])]
+        parts = [_spec_of(each, f"{path}.<{i}>", leaves, around) for i, each in enumerate(node[0])]
         return _Node(type(value), None, parts, node[1], _pytree.node_of_class(type(value)).unflatten_fn)
     leaf = _Leaf(path, value)
     leaves.append(leaf)
@@ -117,6 +127,15 @@ def _text(spec, names):
     return f"{name}({', '.join(parts)})"
 
 
+def _same(value, constant):
+    """Whether a program that was made for the constant may be given the value. NaN is one value; 0.0 and -0.0 are two."""
+    if type(value) is not type(constant):
+        return False
+    if type(value) is float:
+        return value == constant and math.copysign(1, value) == math.copysign(1, constant) or value != value and constant != constant
+    return value is constant or bool(value == constant)
+
+
 def _given(spec, value, path, tensors):
     """Takes a call's tensors out of its arguments; RuntimeError where these are not as they were."""
     if type(spec) is _Node and spec.unflatten is not None:
@@ -135,7 +154,7 @@ def _given(spec, value, path, tensors):
                                   spec.keys or range(len(spec.parts))):
             _given(part, each, f"{path}[{at!r}]", tensors)
     elif spec.sizes is None:
-        if type(value) is not type(spec.value) or (value is not spec.value and value != spec.value):
+        if not _same(value, spec.value):
             raise RuntimeError(f"{path} was the constant {spec.value!r} when it was exported, not {value!r}")
     elif type(value) is not Tensor:
         raise RuntimeError(f"{path} was a tensor when it was exported, not {value!r}")
@@ -198,11 +217,11 @@ class ExportedProgram:
     range_constraints     bounds of the dynamic sizes, by name
     """
 
-    def __init__(self, graph_module, signature, arguments, state, returned, ranges):
+    def __init__(self, graph_module, signature, arguments, state, returned, ranges, reads_gradients):
         self.graph_module, self.graph_signature, self.state_dict = graph_module, signature, state
         self.range_constraints = ranges
         self.example_inputs = None
-        self._arguments, self._returned = arguments, returned
+        self._arguments, self._returned, self._reads_gradients = arguments, returned, reads_gradients
 
     @property
     def graph(self):
@@ -229,6 +248,9 @@ class ExportedProgram:
         found = {}
         for leaf, tensor in zip(self._arguments.tensors, tensors):
             sizes, wanted = tuple(tensor.shape), self.input_shapes[leaf.name]
+            if self._reads_gradients and tensor.requires_grad != leaf.requires_grad:
+                raise RuntimeError(f"Expected input {leaf.path} to have requires_grad={leaf.requires_grad}, which the exported function looked "
+                                   f"at, but got requires_grad={tensor.requires_grad}")
             if tensor.dtype != leaf.value.dtype or len(sizes) != len(wanted):
                 raise RuntimeError(f"Expected input {leaf.path} to be a tensor of {leaf.value.dtype} and sizes {wanted}, but got one of "
                                    f"{tensor.dtype} and sizes {sizes}")
@@ -261,7 +283,11 @@ class _Module:
         program = self._program
         tensors = program._arguments.tensors_of(args, kwargs)
         program._check(tensors)
-        return self._answer(program.graph_module.forward(*program.state_dict.values(), *tensors))
+        before = _grad_mode()
+        try:
+            return self._answer(program.graph_module.forward(*program.state_dict.values(), *tensors))
+        finally:  # an error within a region of another mode
+            _runtime._change_grad_mode(before)
 
     def print_readable(self, print_output=True):
         return self._program.graph_module.print_readable(print_output)
@@ -277,6 +303,10 @@ class _Taken(BaseException):
     """Ends the trace: (inputs, calls, what is returned)."""
 
 
+def _grad_mode():
+    return 2 if _runtime.is_inference_mode_enabled() else 0 if _runtime.is_grad_enabled() else 1
+
+
 def _take(*told):
     """What jit/export_graph.cpp calls."""
     raise _Taken(told)
@@ -285,6 +315,43 @@ def _take(*told):
 def _assert(condition, message):
     """An assert statement about a tensor, in a graph."""
     assert condition, message
+
+
+class _Made:
+    """Marks, itself, an object among what a traced function answers: (_Made, function that makes it, arguments)."""
+
+
+def _outgoing(value, around=()):
+    """What a function answers, told in tuples, lists, dicts and atoms. Followed while tracing."""
+    for each in around:
+        if each is value:
+            return value  # the tracer says so
+    kind = type(value)
+    if kind is Tensor or kind is int or kind is float:
+        return value
+    around = (*around, value)
+    if kind is tuple or kind is list:
+        parts = []
+        for each in value:
+            parts.append(_outgoing(each, around))
+        return tuple(parts) if kind is tuple else parts
+    if kind is dict:
+        told = {}
+        for key, each in value.items():
+            told[key] = _outgoing(each, around)
+        return told
+    if kind is set or kind is frozenset:
+        return (_Made, kind, [_outgoing([*value], around)])
+    if kind is slice:
+        return (_Made, slice, [value.start, value.stop, value.step])
+    node = _pytree.node_of_class(kind)
+    if node is None or node.is_constant:
+        return value
+    children, context = node.flatten_fn(value)
+    parts = []
+    for each in children:
+        parts.append(_outgoing(each, around))
+    return (_Made, node.unflatten_fn, [parts, context])
 
 
 def _bound(function, captured):
@@ -315,7 +382,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True):
     if not callable(mod):
         raise _exc().UserError(f"kt.export takes a function or a callable object, not {mod!r}")
     from ._compile import stripped
-    mod, kwargs, taken = stripped(mod), dict(kwargs or {}), {"_mod", "_traced"}
+    mod, kwargs, taken = stripped(mod), dict(kwargs or {}), {"_mod", "_traced", "_outgoing"}
     arguments = _Arguments(mod, args, kwargs)
     ranges = _declare(dynamic_shapes, arguments)
     for leaf in arguments.tensors:
@@ -459,9 +526,9 @@ def _declare(shapes, arguments):
 
 def _trace(mod, arguments):
     """What the tracer tells of a function of the tensors alone."""
-    names = {"__name__": __name__, "_mod": mod, "_traced": _driver.is_exporting}
+    names = {"__name__": __name__, "_mod": mod, "_traced": _driver.is_exporting, "_outgoing": _outgoing}
     given, tensors = arguments.text(names), arguments.tensors
-    lines = [f"def exported({', '.join(leaf.name for leaf in tensors)}):", "    if _traced():", f"        return _mod({given})",
+    lines = [f"def exported({', '.join(leaf.name for leaf in tensors)}):", "    if _traced():", f"        return _outgoing(_mod({given}))",
              "    raise RuntimeError('kt.export: nothing is traced here: a debugger or profiler is on')"]
     exec(compile("\n".join(lines), f"<kt.export of {getattr(mod, '__qualname__', type(mod).__qualname__)}>", "exec"), names)
     shown = []
@@ -469,7 +536,7 @@ def _trace(mod, arguments):
         tensor = leaf.value.clone()  # no tensor that the function finds elsewhere, and no marks of the caller's
         if getattr(leaf.value, "requires_grad", False):
             tensor.requires_grad_(True)
-        leaf.shown = tensor
+        leaf.shown, leaf.requires_grad = tensor, tensor.requires_grad
         bits = sum(1 << at for at in leaf.dynamic)
         if bits:
             _driver.mark_sizes(tensor, bits, 0)
@@ -485,7 +552,7 @@ def _trace(mod, arguments):
     raise RuntimeError("kt.export: nothing was traced")
 
 
-def _program(inputs, calls, returned, arguments, ranges, taken, own):
+def _program(inputs, calls, returned, reads_gradients, arguments, ranges, taken, own):
     exc = _exc()
     tensors = arguments.tensors
     by_example = {id(leaf.shown): leaf for leaf in tensors}
@@ -510,6 +577,8 @@ def _program(inputs, calls, returned, arguments, ranges, taken, own):
         if type(value) is fx.Ref:
             outputs.append(value.number)
             return f"_out[{len(outputs) - 1}]"
+        if type(value) is tuple and len(value) == 3 and value[0] is _Made:
+            return f"{constant(value[1])}({', '.join(map(collect, value[2]))})"
         if type(value) is tuple:
             return "(" + "".join(collect(each) + ", " for each in value) + ")"
         if type(value) is list:
@@ -541,4 +610,4 @@ def _program(inputs, calls, returned, arguments, ranges, taken, own):
     signature = GraphSignature(specs, [OutputSpec("USER_OUTPUT", node.name) for node in nodes])
     for leaf in tensors:
         del leaf.shown
-    return ExportedProgram(module, signature, arguments, state, returns, ranges)
+    return ExportedProgram(module, signature, arguments, state, returns, ranges, reads_gradients)

@@ -1,7 +1,11 @@
-"""Functions of tensors that are made of others. Followed in compiled code as what they are made of."""
+"""Functions and methods of tensors that are made of others. Followed in compiled code as what they are made of."""
+import collections
 import math
 
 from . import _runtime as _rt
+from .nn.functional import log_softmax, sigmoid, softmax
+
+ValuesAndIndices = collections.namedtuple("ValuesAndIndices", ["values", "indices"])
 
 
 def empty(*size, dtype=None, device=None, requires_grad=False):
@@ -118,15 +122,187 @@ def equal(input, other):
     return input.shape == other.shape and bool((input == other).all().item())
 
 
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether every element differs by no more than atol + rtol * abs(other): True or False of Python."""
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Which elements differ by no more than atol + rtol * abs(other)."""
     apart = abs(input - other)
     close = (input == other) | ((apart <= atol + rtol * abs(other)) & (apart < math.inf))
     if equal_nan:
         close = close | ((input != input) & (other != other))
-    return bool(close.all().item())
+    return close
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether every element differs by no more than atol + rtol * abs(other): True or False of Python."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+def sign(input):
+    """1, 0 or -1 for elements above, at and below zero; NaN gives 0."""
+    if input.dtype is _rt.bool:
+        return input.clone()
+    return (input > 0).to(input.dtype) - (input < 0).to(input.dtype)
+
+
+# ---- Along dimensions
+
+
+def max(input, dim=None, keepdim=False):
+    """The greatest element; the greater ones of two tensors; along a dimension (values, indices)."""
+    if dim is None or type(dim) is _rt.Tensor:
+        return _rt.max(input, dim)
+    return ValuesAndIndices(input.amax(dim, keepdim), input.argmax(dim, keepdim))
+
+
+def min(input, dim=None, keepdim=False):
+    """The smallest element; the smaller ones of two tensors; along a dimension (values, indices)."""
+    if dim is None or type(dim) is _rt.Tensor:
+        return _rt.min(input, dim)
+    return ValuesAndIndices(input.amin(dim, keepdim), input.argmin(dim, keepdim))
+
+
+def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    """Mean square distance from the mean, the sum divided by the count less `correction` (1, or 0 where not unbiased)."""
+    if correction is None:
+        correction = 1 if unbiased else 0
+    apart = input - input.mean(dim, keepdim=True)
+    sum = (apart * apart).sum(dim, keepdim)
+    count = input.numel() // sum.numel() - correction if sum.numel() > 0 else 0
+    return sum / (count if count > 0 else 0)
+
+
+def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    """The square root of var."""
+    return var(input, dim, unbiased, keepdim, correction=correction).sqrt()
+
+
+def norm(input, p=2, dim=None, keepdim=False):
+    """(sum of |x|^p)^(1/p); of p = inf the greatest magnitude, of -inf the smallest, of 0 how many are not zero."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"norm: a floating dtype is wanted, not {input.dtype}; convert the tensor first")
+    if p == 2 or p == "fro":
+        return (input * input).sum(dim, keepdim).sqrt()
+    if p == 1:
+        return abs(input).sum(dim, keepdim)
+    if p == math.inf:
+        return abs(input).amax(dim, keepdim)
+    if p == -math.inf:
+        return abs(input).amin(dim, keepdim)
+    if p == 0:
+        return (input != 0).to(input.dtype).sum(dim, keepdim)
+    return (abs(input) ** p).sum(dim, keepdim) ** (1.0 / p)
+
+
+def sort(input, dim=-1, descending=False, stable=False):
+    """(values, indices) in ascending order along a dimension; equal elements stay in order, NaN is greatest."""
+    indices = input.argsort(dim, descending)
+    return ValuesAndIndices(input.gather(dim, indices), indices)
+
+
+def topk(input, k, dim=-1, largest=True, sorted=True):
+    """(values, indices) of the k greatest elements along a dimension, or of the smallest, in order."""
+    size = input.shape[dim] if input.dim() > 0 else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"topk: k is between 0 and {size}, the size of dimension {dim}, not {k}")
+    indices = input.argsort(dim, largest)
+    if input.dim() > 0:
+        indices = _part(indices, dim, 0, k).contiguous()
+    return ValuesAndIndices(input.gather(dim, indices), indices)
+
+
+def _part(input, dim, start, stop):
+    """Of a dimension the elements from start to stop, as a view."""
+    before = dim if dim >= 0 else input.dim() + dim
+    return input[(slice(None),) * before + (slice(start, stop),)]
+
+
+# ---- Parts and choices
+
+
+def split(tensor, split_size_or_sections, dim=0):
+    """A tuple of views: each of this size along a dimension, the last perhaps smaller, or of the sizes in a list."""
+    size = tensor.shape[dim]
+    if isinstance(split_size_or_sections, int):
+        if split_size_or_sections < 0 or (split_size_or_sections == 0 and size > 0):
+            raise RuntimeError(f"split: the size of a part is above 0, not {split_size_or_sections}")
+        parts, at = [], 0
+        while at < size or not parts:
+            parts.append(_part(tensor, dim, at, at + split_size_or_sections))
+            at = at + split_size_or_sections
+        return tuple(parts)
+    parts, at = [], 0
+    for each in split_size_or_sections:
+        parts.append(_part(tensor, dim, at, at + each))
+        at = at + each
+    if at != size:
+        raise RuntimeError(f"split: the sizes {list(split_size_or_sections)} add up to {at}, dimension {dim} has {size}")
+    return tuple(parts)
+
+
+def chunk(input, chunks, dim=0):
+    """A tuple of at most this many views of equal sizes along a dimension, the last perhaps smaller."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: chunks is above 0, not {chunks}")
+    size = (input.shape[dim] + chunks - 1) // chunks
+    return split(input, size if size > 0 else 1, dim)
+
+
+def unbind(input, dim=0):
+    """A tuple of views, one for each number of a dimension, which they lack."""
+    before = dim if dim >= 0 else input.dim() + dim
+    return tuple([input[(slice(None),) * before + (at,)] for at in range(input.shape[dim])])
+
+
+def masked_fill(input, mask, value):
+    """The value where the mask holds, else the element."""
+    filled = _rt.where(mask, value, input)
+    if filled.dtype is not input.dtype:
+        raise RuntimeError(f"masked_fill: the value {value} does not fit into a tensor of {input.dtype}")
+    return filled
+
+
+def masked_select(input, mask):
+    """The elements where the mask holds, as a vector."""
+    shape = _rt.logical_or(input, mask).shape
+    return input.expand(shape)[mask.expand(shape)]
+
+
+def index_select(input, dim, index):
+    """The elements whose numbers along a dimension the index holds."""
+    before = dim if dim >= 0 else input.dim() + dim
+    return input[(slice(None),) * before + (index,)]
+
+
+# ---- Like a tensor
+
+
+def new_zeros(self, *size, dtype=None, device=None):
+    """Zeros of its dtype."""
+    return _rt.zeros(*size, dtype=self.dtype if dtype is None else dtype, device=device)
+
+
+def new_ones(self, *size, dtype=None, device=None):
+    """Ones of its dtype."""
+    return _rt.ones(*size, dtype=self.dtype if dtype is None else dtype, device=device)
+
+
+def new_full(self, size, fill_value, *, dtype=None, device=None):
+    """One value everywhere, of its dtype."""
+    return _rt.full(size, fill_value, dtype=self.dtype if dtype is None else dtype, device=device)
+
+
+def new_tensor(self, data, *, dtype=None, device=None):
+    """The data as a tensor of its dtype."""
+    return _rt.tensor(data, self.dtype if dtype is None else dtype, device)
 
 
 def get_default_dtype():
     """float32."""
     return _rt.float32
+
+
+# What tensors have as methods too, by the same names.
+for _function in (allclose, chunk, clamp, dot, equal, index_select, isclose, isfinite, isinf, isnan, log_softmax, masked_fill, masked_select,
+                  max, min, mm, nan_to_num, new_full, new_ones, new_tensor, new_zeros, norm, outer, reciprocal, rsqrt, sigmoid, sign,
+                  softmax, sort, split, square, std, topk, unbind, var):
+    _rt._add_method(_function.__name__, _function)
+_rt._add_method("new_empty", new_zeros)

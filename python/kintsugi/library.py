@@ -22,13 +22,38 @@ class _Namespace:
         return f"<operators of {self._name}>"
 
 
+class _Builtin:
+    """kt.ops.aten.add: a function of kintsugi by the name that torch has for it; its forms (.default, .Tensor, .Scalar) are itself."""
+
+    def __init__(self, name, function):
+        self._name = self.__name__ = name
+        self.default = self.Tensor = self.Scalar = function
+
+    def __call__(self, *args, **kwargs):
+        return self.default(*args, **kwargs)
+
+    def __repr__(self):
+        return f"<operator aten.{self._name}>"
+
+
+class _Aten(_Namespace):
+    def __getattr__(self, name):
+        import kintsugi
+        function = getattr(kintsugi, name, None)
+        if name.startswith("_") or not callable(function) or isinstance(function, type):
+            raise AttributeError(f"no operator is called aten::{name}; see docs/ops.md", name=name)
+        operator = _Builtin(name, function)
+        setattr(self, name, operator)
+        return operator
+
+
 class _Ops:
-    """kt.ops.<namespace>.<operator>: what custom_op made, by its name."""
+    """kt.ops.<namespace>.<operator>: what custom_op made, by its name; kt.ops.aten: what kintsugi itself has."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        space = _Namespace(name)
+        space = _Aten(name) if name == "aten" else _Namespace(name)
         setattr(self, name, space)
         return space
 

@@ -1,5 +1,6 @@
 """kt.export: one graph that stands alone. What the program answers, what it takes, what is refused and with which words."""
 import collections
+import math
 
 import pytest
 
@@ -16,6 +17,10 @@ def shown(value):
         return value.dtype, tuple(value.shape), value.tolist()
     if isinstance(value, (tuple, list)):
         return type(value).__name__, [shown(each) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return type(value).__name__, sorted(map(repr, map(shown, value)))
+    if isinstance(value, Point):
+        return "Point", shown(value.a), shown(value.b), value.tag
     return {key: shown(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
@@ -97,6 +102,34 @@ PROGRAMS = {
     "keywords that are no names": (lambda **given: given["a b"] + given["class"] * given["²"], (),
                                    {"a b": x23, "class": x23 + 1, "²": x23}),
     "a bool argument": (lambda x, flag: x + 1 if flag else x - 1, (x23, True), {}),
+}
+
+
+class Point:
+    def __init__(self, a, b, tag):
+        self.a, self.b, self.tag = a, b, tag
+
+
+kt.utils._pytree.register_pytree_node(Point, lambda p: ([p.a, p.b], p.tag), lambda parts, tag: Point(*parts, tag))
+
+
+def without_gradients(x):
+    with kt.no_grad():
+        y = x * 2
+    with kt.inference_mode():
+        z = y + x
+    return y, z, x * 3
+
+
+PROGRAMS |= {
+    "an object of a registered class": (lambda x: [Point(x + 1, (x, 2), "t")], (x23,), {}),
+    "a named tuple as result": (lambda x: Pair(x + 1, {"k": Pair(x, 3)}), (x23,), {}),
+    "a set": (lambda x: ({1, 2}, frozenset(["a"]), x + 1), (x23,), {}),
+    "a set of tensors": (lambda x: {x + 1}, (x23,), {}),
+    "slices": (lambda x: (slice(1, x.shape[0]), slice(None), x * 2), (x23,), {}),
+    "grad modes": (without_gradients, (x23,), {}),
+    "values and indices": (lambda x: x.sort(1), (x23,), {}),
+    "powers and masks": (lambda x: (x ** 3.5 + 2 ** x).masked_fill(x > 2, 0.0), (x23,), {}),
 }
 
 
@@ -185,14 +218,6 @@ def test_modules():
         assert shown(program.module()(x, scale=3)) == shown(net(x, 3))
 
 
-class Point:
-    def __init__(self, a, b, tag):
-        self.a, self.b, self.tag = a, b, tag
-
-
-kt.utils._pytree.register_pytree_node(Point, lambda p: ([p.a, p.b], p.tag), lambda parts, tag: Point(*parts, tag))
-
-
 def test_registered_classes_among_the_arguments():
     def f(p, k):
         return [p.a * k + p.b, p.tag]
@@ -219,6 +244,77 @@ def test_dynamic_sizes():
     # A static size of a tensor with a dynamic one is a constant.
     branch = export(lambda x: x + 1 if x.shape[1] == 3 else x, (x23,), dynamic_shapes=({0: "rows"},)).module()
     assert branch(kt.ones(4, 3)).tolist() == [[2.0] * 3] * 4
+
+
+def text_of_sizes(x):
+    n, m = x.shape
+    return f"{n} by {m}", str(n), n ** 2, m ** 0.5, x.reshape(n * m) * n ** 2, n & 6, n % 2.5
+
+
+def rows(x):
+    total = 0
+    for row in x:
+        total = total + row
+    return total
+
+
+def test_texts_and_powers_of_sizes():
+    module = export(text_of_sizes, (x23,), dynamic_shapes=({0: "n", 1: "m"},)).module()
+    for n, m in ((2, 3), (7, 4), (1, 1)):
+        x = kt.ones(n, m)
+        assert shown(module(x)) == shown(text_of_sizes(x))
+    with pytest.raises(exc.ConstraintViolationError, match="(?s)iterates over x, whose first size.*rows"):
+        export(rows, (x23,), dynamic_shapes=({0: "n"},))
+    module = export(rows, (x23,), dynamic_shapes=({1: "m"},)).module()
+    assert module(kt.ones(2, 5)).tolist() == [2.0] * 5
+
+
+def test_arguments_that_no_call_could_give_again():
+    loop = [x23]
+    loop.append((1, {"k": loop}))
+    with pytest.raises(exc.UserError, match=r"the argument x\[1\]\[1\]\['k'\] contains itself.*pass its parts"):
+        export(lambda x: x[0], (loop,))
+    deep = x23
+    for _ in range(2000):
+        deep = [deep]
+    with pytest.raises(exc.UserError, match="the argument x has containers within containers"):
+        export(lambda x: 1, (deep,))
+    shared = [x23]
+    assert export(lambda a: a[0][0] + a[1][0], ((shared, shared),)).module()(([x23], [x23])).tolist() == (x23 * 2).tolist()
+
+
+def test_floats_among_the_constants():
+    module = export(lambda x, k: x * k, (kt.ones(1), math.nan)).module()
+    assert math.isnan(module(kt.ones(1), -math.nan).item())
+    module = export(lambda x, k: x * k, (kt.ones(1), -0.0)).module()
+    assert str(module(kt.ones(1), -0.0).item()) == "-0.0"
+    with pytest.raises(RuntimeError, match="the constant -0.0"):
+        module(kt.ones(1), 0.0)
+
+
+def test_flags_of_gradients_that_were_looked_at():
+    def f(x, y):
+        return x + 1 if x.requires_grad else x - y
+
+    plain, flagged = kt.ones(2), kt.ones(2).requires_grad_()
+    module = export(f, (plain, plain)).module()
+    assert module(plain, plain).tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="input x to have requires_grad=False, which the exported function looked at, but got"):
+        module(flagged, plain)
+    assert export(lambda x: x + 1, (plain,)).module()(flagged).requires_grad
+    fails = export(lambda x, i: without_gradients(x[i])[0], (x23.clone().requires_grad_(), kt.tensor([1]))).module()
+    assert not fails(x23.clone().requires_grad_(), kt.tensor([0])).requires_grad
+
+
+def test_an_error_leaves_the_grad_mode():
+    def f(x, i):
+        with kt.no_grad():
+            return x[i] + 1
+
+    module = export(f, (x23, kt.tensor([1]))).module()
+    with pytest.raises(IndexError):
+        module(x23, kt.tensor([5]))
+    assert kt.is_grad_enabled()
 
 
 def test_other_inputs_are_refused():
@@ -281,6 +377,7 @@ REFUSED = {
     "an attribute of outside": (sets, exc.UserError, "changes an object outside.*sets"),
     "an object as result": (lambda x: Thing(), exc.UserError, "answers an object"),
     "a function as result": (lambda x: lambda: x, exc.UserError, "answers an object"),
+    "an iterator": (lambda x: iter([x]), exc.UserError, "answers an object"),
     "a list within itself": (within_itself, exc.UserError, "contains itself"),
     "another grad mode": (lambda x: (kt.set_grad_enabled(False), x)[1], exc.UserError, "grad mode"),
 }

@@ -124,6 +124,7 @@ PROGRAMS = {
     "nonstrict_output": lambda x: gives(x),
     "opaque": lambda x: dynamo.testing.opaque(x),
     "data_branch": lambda x: 1 if x.sum() > 0 else 2,
+    "unruled_shape": lambda x: x[x > 0],
     "item": lambda x: x.item(),
     "repr_tensor": lambda x: str(x),
     "builtin": lambda x: open("no such file"),

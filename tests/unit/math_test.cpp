@@ -145,8 +145,9 @@ struct BinaryCase {
   Quad (*exact)(Quad, Quad);
 };
 const UnaryCase kUnary[] = {
-    {Op::k_sqrt, sqrtq}, {Op::k_exp, expq},   {Op::k_log, logq},  {Op::k_sin, sinq},
-    {Op::k_cos, cosq},   {Op::k_tanh, tanhq}, {Op::k_abs, fabsq}, {Op::k_neg, [](Quad a) { return -a; }},
+    {Op::k_sqrt, sqrtq},   {Op::k_exp, expq},   {Op::k_log, logq},     {Op::k_sin, sinq},
+    {Op::k_cos, cosq},     {Op::k_tanh, tanhq}, {Op::k_abs, fabsq},    {Op::k_neg, [](Quad a) { return -a; }},
+    {Op::k_floor, floorq}, {Op::k_ceil, ceilq}, {Op::k_trunc, truncq}, {Op::k_round, rintq},
 };
 const BinaryCase kBinary[] = {
     {Op::k_add, [](Quad a, Quad b) { return a + b; }},
@@ -154,6 +155,7 @@ const BinaryCase kBinary[] = {
     {Op::k_mul, [](Quad a, Quad b) { return a * b; }},
     {Op::k_div, [](Quad a, Quad b) { return a / b; }},
     {Op::k_atan2, atan2q},
+    {Op::k_pow, powq},
 };
 
 class Unary : public testing::TestWithParam<UnaryCase> {};
