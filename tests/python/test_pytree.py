@@ -105,6 +105,13 @@ def test_registered_classes():
     assert pytree.is_constant_class(Gain) and not pytree.is_constant_class(Pose)
 
 
+def test_the_order_of_keys_and_the_kind_of_dict_do_not_matter():
+    tree, others = {"b": 1, "a": [2]}, {"a": [20], "b": 10}
+    for kind in (dict, collections.OrderedDict, lambda d: collections.defaultdict(list, d)):
+        assert pytree.tree_map(lambda a, b: a + b, tree, kind(others)) == {"b": 11, "a": [22]}
+        assert pytree.tree_map(lambda a, b: a + b, kind(others), tree) == {"b": 11, "a": [22]}
+
+
 def test_only_the_class_itself_is_registered():
     class Under(Pose):
         pass
@@ -122,6 +129,8 @@ REFUSED = {
     "too few leaves": (ValueError, "leaves", lambda: pytree.tree_unflatten([1], pytree.tree_structure([1, 2]))),
     "no form": (TypeError, "TreeSpec", lambda: pytree.tree_unflatten([1], [1])),
     "other form": (ValueError, "differ", lambda: pytree.tree_map(lambda a, b: a, [1, 2], [1])),
+    "other keys": (ValueError, "differ.*the keys", lambda: pytree.tree_map(lambda a, b: a, {"a": 1, "b": 2}, {"a": 1, "c": 2})),
+    "more keys": (ValueError, "differ.*the keys", lambda: pytree.tree_map(lambda a, b: a, {"a": 1}, {"a": 1, "c": 2})),
     "no keys": (ValueError, "flatten_with_keys_fn", lambda: pytree.tree_flatten_with_path(Tagged(1, 2))),
 }
 

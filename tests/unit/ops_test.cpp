@@ -203,6 +203,31 @@ TEST(Rules, creation_and_movement) {
             "gather: the index has dtype float32, not int64");
 }
 
+TEST(Rules, indices_and_scans) {
+  Attributes how;
+  how.dims = 0b101;  // apart: the front
+  EXPECT_EQ(
+      sizes_of(infer_fine(Op::k_index, {tensor(kF4, {2, 3, 4}), tensor(kI8, {5, 1}), tensor(kI4, {6})}, how).shape),
+      (std::vector<int64_t>{5, 6, 3}));
+  how.dims = 0b110;  // neighbours: their place
+  EXPECT_EQ(
+      sizes_of(infer_fine(Op::k_index, {tensor(kF4, {2, 3, 4}), tensor(kI8, {5, 1}), tensor(kI8, {6})}, how).shape),
+      (std::vector<int64_t>{2, 5, 6}));
+  EXPECT_EQ(infer_error(Op::k_index, {tensor(kF4, {2, 3, 4}), tensor(kI8, {2}), tensor(kI8, {3})}, how).kind,
+            ErrorKind::kIndex);
+  how.dims = 0b100;
+  EXPECT_EQ(infer_error(Op::k_index, {tensor(kF4, {2, 3}), tensor(kI8, {2})}, how).text,
+            "index: too many indices for shape [2, 3]");
+  EXPECT_EQ(infer_error(Op::k_index, {tensor(kF4, {2, 3, 4}), tensor(kF4, {2})}, how).text,
+            "index: a tensor used as an index has integers or bools, not float32");
+  how.dim = -1;
+  EXPECT_EQ(infer_fine(Op::k_cumsum, {tensor(DType::k_bool, {2, 3})}, how).dtype, kI8);
+  EXPECT_EQ(infer_fine(Op::k_argsort, {tensor(kF4, {2, 3})}, how).dtype, kI8);
+  how.dim = 2;
+  EXPECT_EQ(infer_error(Op::k_cumsum, {tensor(kF4, {2, 3})}, how).text,
+            "cumsum: dimension 2 is out of range for shape [2, 3]");
+}
+
 TEST(Rules, element_wise_errors) {
   EXPECT_EQ(infer_error(Op::k_add, {tensor(kF4, {2, 3}), tensor(kF4, {4})}).text,
             "add: shapes [2, 3] and [4] cannot be broadcast together: sizes 3 and 4 differ at dimension -1");

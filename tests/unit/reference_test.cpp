@@ -411,6 +411,38 @@ TEST(Movement, gather) {
   EXPECT_EQ(error.text, "index 2 is out of bounds for dimension 0 with size 2");
 }
 
+TEST(Movement, index) {
+  Array source(DType::k_int32, std::vector<int64_t>{2, 3}), rows(DType::k_int64, std::vector<int64_t>{2, 1}),
+      columns(DType::k_int32, std::vector<int64_t>{2});
+  source.fill({1, 2, 3, 4, 5, 6});
+  rows.fill({-1, 0});
+  columns.fill({2, 0});
+  Attributes how;
+  how.dims = 0b11;
+  EXPECT_EQ(run(Op::k_index, {source.operand(), rows.operand(), columns.operand()}, how).values(),
+            (std::vector<double>{6, 4, 3, 1}));
+  how.dims = 0b10;
+  EXPECT_EQ(run(Op::k_index, {source.operand(), columns.operand()}, how).values(), (std::vector<double>{3, 1, 6, 4}));
+  columns.fill({0, -4});
+  Array out(DType::k_int32, std::vector<int64_t>{2, 2});
+  OpError error;
+  const std::vector<OperandValue> operands = {source.operand(), columns.operand()};
+  EXPECT_FALSE(run_reference(Op::k_index, operands, how, out.view(), &error));
+  EXPECT_EQ(error.text, "index -4 is out of bounds for dimension 1 with size 3");
+}
+
+TEST(Scans, along_each_dimension) {
+  Array source(DType::k_float32, std::vector<int64_t>{2, 3});
+  source.fill({3, 1, 2, 0, 5, 4});
+  Attributes how;
+  EXPECT_EQ(run(Op::k_cumsum, {source.operand()}, how).values(), (std::vector<double>{3, 1, 2, 3, 6, 6}));
+  EXPECT_EQ(run(Op::k_argsort, {source.operand()}, how).values(), (std::vector<double>{1, 0, 0, 0, 1, 1}));
+  how.dim = -1;
+  EXPECT_EQ(run(Op::k_cumsum, {source.operand()}, how).values(), (std::vector<double>{3, 4, 6, 0, 5, 9}));
+  how.int_step = -1;
+  EXPECT_EQ(run(Op::k_argsort, {source.operand()}, how).values(), (std::vector<double>{0, 2, 1, 1, 2, 0}));
+}
+
 TEST(Errors, out_that_does_not_fit) {
   Array a(DType::k_float32, std::vector<int64_t>{2}), out(DType::k_float64, std::vector<int64_t>{2});
   OpError error;

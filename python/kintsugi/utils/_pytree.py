@@ -326,6 +326,7 @@ _register(dict, _flatten_mapping, _build_dict, _mapping_keys)
 _register(collections.OrderedDict, _flatten_mapping, _build_ordered, _mapping_keys)
 _register(collections.defaultdict, _flatten_default, _build_default, _mapping_keys)
 _register(collections.deque, _flatten_deque, _build_deque, _sequence_keys)
+_MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
 BUILTIN_TYPES = frozenset([*SUPPORTED_NODES, collections.namedtuple])
 
 
@@ -409,6 +410,8 @@ def _leaves_like(tree, spec):
     if spec.is_leaf():
         return [tree]
     node = _node_of(tree)
+    if type(tree) in _MAPPINGS and spec.type in _MAPPINGS:
+        return _mapped_leaves_like(tree, spec)
     if node is None or tuple_class(node, tree) is not spec.type:
         raise ValueError(f"trees differ: {type(tree).__name__} where there is {spec.type.__name__}")
     children, context = node.flatten_fn(tree)
@@ -419,6 +422,18 @@ def _leaves_like(tree, spec):
     found = []
     for child, like in zip(children, spec.children_specs):
         found.extend(_leaves_like(child, like))
+    return found
+
+
+def _mapped_leaves_like(tree, spec):
+    """Of a dict, by the keys of the form: their order does not matter, nor which kind of dict it is."""
+    keys = spec.context[1] if spec.type is collections.defaultdict else spec.context
+    missing = [key for key in keys if key not in tree]
+    if missing or len(tree) != len(keys):
+        raise ValueError(f"trees differ: {type(tree).__name__} with the keys {list(tree)} where there are {keys}")
+    found = []
+    for key, like in zip(keys, spec.children_specs):
+        found.extend(_leaves_like(tree[key], like))
     return found
 
 
