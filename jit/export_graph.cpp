@@ -4,6 +4,7 @@
 #include <opcode.h>  // NB_ADD and the like
 
 #include <algorithm>
+#include <set>
 
 #include "jit/graph_calls.h"
 #include "runtime/frame.h"
@@ -63,7 +64,8 @@ void Tracer::refuse_result() {
   refuse_export(
       Failure::kUser,
       "kt.export: the function answers an object that has no form in a graph; answer tensors, numbers, text, None, or "
-      "tuples, lists, dicts, sets and slices of these, or objects of classes that kt.utils._pytree knows");
+      "tuples, lists, dicts, sets and slices of these, or objects of classes that "
+      "kt.utils._pytree knows, nested a few dozen times at most");
 }
 
 void Tracer::refuse_walk(Value* tensor) {
@@ -85,35 +87,49 @@ static const Record* maker_of(const Trace& trace, ValueId id) {
   return nullptr;
 }
 
-// The sizes that a word is made of, as text: "x.shape[0]"; *data: elements of tensors too.
-static void origins(Tracer& t, ValueId id, std::string* sizes, bool* data) {
-  const Record* record = maker_of(t.trace_, id);
-  if (record == nullptr) return;
-  const Step& step = record->step;
-  if (step.kind == StepKind::k_size) {
-    std::string name;
-    for (Value& value : t.arena_)
-      if (value.kind == ValueKind::kTensor && value.id == step.a && value.source >= 0) name = t.source_text(&value);
-    *sizes +=
-        (sizes->empty() ? "" : ", ") + (name.empty() ? "a tensor" : name) + ".shape[" + std::to_string(step.imm) + "]";
-    return;
+namespace {
+
+// What a word is made of: sizes, as text ("x.shape[0]"), and elements of tensors.
+struct Origins {
+  std::string sizes;
+  bool data = false;
+  std::set<ValueId> seen;
+
+  void add(Tracer& t, ValueId id) {
+    const Record* record = seen.insert(id).second ? maker_of(t.trace_, id) : nullptr;
+    if (record == nullptr) return;
+    const Step& step = record->step;
+    if (step.kind == StepKind::k_size) {
+      std::string name;
+      for (Value& value : t.arena_)
+        if (value.kind == ValueKind::kTensor && value.id == step.a && value.source >= 0) name = t.source_text(&value);
+      name = (name.empty() ? "a tensor" : name) + ".shape[" + std::to_string(step.imm) + "]";
+      if (sizes.find(name) == std::string::npos) sizes += (sizes.empty() ? "" : ", ") + name;
+      return;
+    }
+    if (step.kind == StepKind::k_unbox) {
+      const Record* boxed = maker_of(t.trace_, step.a);
+      if (boxed == nullptr || boxed->step.kind != StepKind::k_pure_call) data = true;
+    }
+    data = data || step.kind == StepKind::k_item;
+    for (ValueId part : {step.a, step.b})
+      if (part != kNoValue) add(t, part);
+    for (ValueId part : step.list) add(t, part);
   }
-  if (step.kind == StepKind::k_item || step.kind == StepKind::k_unbox) *data = true;
-  for (ValueId part : {step.a, step.b})
-    if (part != kNoValue) origins(t, part, sizes, data);
-}
+};
+
+}  // namespace
 
 // The trace depends on what a word is.
 void Tracer::refuse_check(ValueId id) {
-  std::string sizes;
-  bool data = false;
-  origins(*this, id, &sizes, &data);
-  if (data || sizes.empty())
+  Origins origins;
+  origins.add(*this, id);
+  if (origins.data || origins.sizes.empty())
     refuse_export(Failure::kUser,
                   "kt.export: Could not guard on data-dependent expression: the way through the function depends on "
                   "what a tensor contains. Use kt.cond or kt.where, or read the number outside");
   refuse_export(Failure::kConstraint,
-                "kt.export: Constraints violated: the way through the function depends on " + sizes +
+                "kt.export: Constraints violated: the way through the function depends on " + origins.sizes +
                     ", which dynamic_shapes declares dynamic. Leave it out of dynamic_shapes, so that it is static, or "
                     "do not compare it");
 }
@@ -215,26 +231,33 @@ class Exporter {
     return made;
   }
 
-  // One that captures nothing is a constant, any other is made of what it captures.
+  // One that captures nothing is a constant, any other is made of what it captures and its defaults.
   Ref function(Value* value) {
     Ref base = t_.example_function(value);
     if (!base) refuse("a function that is made inside has no form in a graph");
-    if (value->closure == nullptr) return base;
-    std::vector<Value*>* cells = nullptr;
-    Value* closure = t_.force(value->closure);
-    if (!t_.list_items(closure, &cells)) refuse("a function that is made inside has no form in a graph");
-    Ref contents(PyTuple_New(static_cast<Py_ssize_t>(cells->size())));
-    for (size_t i = 0; contents && i < cells->size(); ++i) {
-      Value* content = t_.cell_content(t_.item_at(closure, i), interned.call);
-      Ref object = content == nullptr ? Ref() : argument_object(t_, content, &numbers_);
-      if (!object) refuse("a function that is made inside captures a name without a value");
-      PyTuple_SET_ITEM(contents.get(), static_cast<Py_ssize_t>(i), object.release());
+    if (value->closure == nullptr && value->defaults == nullptr && value->keyword_defaults == nullptr) return base;
+    std::vector<Value*>* items = nullptr;
+    Ref contents(PyTuple_New(0)), defaults(Py_NewRef(Py_None)), keyword_defaults(Py_NewRef(Py_None));
+    if (value->closure != nullptr) {
+      Value* closure = t_.force(value->closure);
+      if (!t_.list_items(closure, &items)) refuse("a function that is made inside has no form in a graph");
+      contents = Ref(PyTuple_New(static_cast<Py_ssize_t>(items->size())));
+      for (size_t i = 0; contents && i < items->size(); ++i) {
+        Value* content = t_.cell_content(t_.item_at(closure, i), interned.call);
+        Ref object = content == nullptr ? Ref() : argument_object(t_, content, &numbers_);
+        if (!object) refuse("a function that is made inside captures a name without a value");
+        PyTuple_SET_ITEM(contents.get(), static_cast<Py_ssize_t>(i), object.release());
+      }
     }
+    if (value->defaults != nullptr) defaults = argument_object(t_, value->defaults, &numbers_);
+    if (value->keyword_defaults != nullptr) keyword_defaults = argument_object(t_, value->keyword_defaults, &numbers_);
     Ref module(PyImport_ImportModule("kintsugi.export"));
     Ref bind(module ? PyObject_GetAttrString(module.get(), "_bound") : nullptr);
     std::vector<Ref> arguments;
     arguments.push_back(std::move(base));
     arguments.push_back(std::move(contents));
+    arguments.push_back(std::move(defaults));
+    arguments.push_back(std::move(keyword_defaults));
     return bind ? call("function", 0, bind.get(), std::move(arguments)) : Ref();
   }
 

@@ -587,20 +587,45 @@ Ref Tracer::example_function(Value* function) {
   Value* globals = function->globals == nullptr ? nullptr : force(function->globals);
   if (globals == nullptr || globals->object == nullptr || !PyDict_Check(globals->object)) return Ref();
   Ref made(PyFunction_New(reinterpret_cast<PyObject*>(function->code), globals->object));
-  std::vector<Value*>* cells = nullptr;
-  if (!made || function->closure == nullptr) return made;
-  if (!list_items(force(function->closure), &cells)) return Ref();
-  Ref closure(PyTuple_New(static_cast<Py_ssize_t>(cells->size())));
-  for (size_t i = 0; closure && i < cells->size(); ++i) {
-    Value* content = cell_content(item_at(force(function->closure), i), interned.call);
+  auto example = [&](Value* content) {
     Shown plain;
     Ref shown = content == nullptr ? Ref() : placeholder(content, &plain);
     if (!shown && content != nullptr) shown = example_function(force(content));
     if (!shown && content != nullptr && force(content)->object != nullptr) shown = Ref::share(force(content)->object);
-    if (!shown) return Ref();
-    PyTuple_SET_ITEM(closure.get(), static_cast<Py_ssize_t>(i), PyCell_New(shown.get()));
+    return shown;
+  };
+  std::vector<Value*>* items = nullptr;
+  auto examples = [&](Value* sequence, auto wrap) {
+    if (!made || !list_items(force(sequence), &items)) return Ref();
+    Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(items->size())));
+    for (size_t i = 0; tuple && i < items->size(); ++i) {
+      Ref shown = wrap(item_at(force(sequence), i));
+      if (!shown) return Ref();
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), shown.release());
+    }
+    return tuple;
+  };
+  if (function->closure != nullptr) {
+    Ref closure = examples(function->closure, [&](Value* cell) {
+      Ref shown = example(cell_content(cell, interned.call));
+      return shown ? Ref(PyCell_New(shown.get())) : Ref();
+    });
+    if (!closure || PyFunction_SetClosure(made.get(), closure.get()) < 0) return Ref();
   }
-  if (!closure || PyFunction_SetClosure(made.get(), closure.get()) < 0) return Ref();
+  if (function->defaults != nullptr) {
+    Ref defaults = examples(function->defaults, example);
+    if (!defaults || PyFunction_SetDefaults(made.get(), defaults.get()) < 0) return Ref();
+  }
+  if (function->keyword_defaults != nullptr) {
+    Value* given = force(function->keyword_defaults);
+    Ref defaults(PyDict_New());
+    if (given->kind != ValueKind::kDict || !dict_complete(given)) return Ref();
+    for (auto& [key, item] : given->entries) {
+      Ref shown = item == nullptr ? Ref() : example(item);
+      if (!defaults || !shown || PyDict_SetItem(defaults.get(), key, shown.get()) < 0) return Ref();
+    }
+    if (!made || PyFunction_SetKwDefaults(made.get(), defaults.get()) < 0) return Ref();
+  }
   return made;
 }
 

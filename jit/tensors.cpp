@@ -451,6 +451,10 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
       *out = size_of(self, static_cast<int>(dim));
       return Flow::kGo;
     }
+    if (name == "size" && arguments.size() == 1) {
+      static PyObject* const shape = PyUnicode_InternFromString("shape");
+      return tensor_attribute(self, shape, out);
+    }
     if (name == "dim") {
       *out = int_constant(rank);
       return Flow::kGo;

@@ -340,6 +340,8 @@ def _outgoing(value, around=()):
         for key, each in value.items():
             told[key] = _outgoing(each, around)
         return told
+    if kind is _runtime.Size:
+        return (_Made, kind, [[*value]])
     if kind is set or kind is frozenset:
         return (_Made, kind, [_outgoing([*value], around)])
     if kind is slice:
@@ -354,11 +356,12 @@ def _outgoing(value, around=()):
     return (_Made, node.unflatten_fn, [parts, context])
 
 
-def _bound(function, captured):
-    """A function that a graph makes: with these objects in its cells."""
+def _bound(function, captured, defaults, keyword_defaults):
+    """A function that a graph makes: with these objects in its cells, and as defaults."""
     import types
-    cells = tuple(map(types.CellType, captured))
-    return types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, tuple(map(types.CellType, captured)))
+    made.__kwdefaults__ = keyword_defaults
+    return made
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True):
@@ -584,7 +587,7 @@ def _program(inputs, calls, returned, reads_gradients, arguments, ranges, taken,
         if type(value) is list:
             return "[" + ", ".join(map(collect, value)) + "]"
         if type(value) is dict:
-            return "{" + ", ".join(f"{constant(key)}: {collect(each)}" for key, each in value.items()) + "}"
+            return "{" + ", ".join(f"{collect(key)}: {collect(each)}" for key, each in value.items()) + "}"
         return constant(value)
 
     constants = []

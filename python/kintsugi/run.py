@@ -25,7 +25,11 @@ class StandIn:
     def install(self):
         self._before = self._take_modules()
         sys.meta_path.insert(0, self)
-        importlib.import_module(self.name)
+        try:
+            importlib.import_module(self.name)
+        except BaseException:
+            self.remove()
+            raise
 
     def remove(self):
         sys.meta_path.remove(self)

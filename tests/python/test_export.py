@@ -78,6 +78,15 @@ def captures(x):
     return kt.cond(x.sum() > 3, lambda a: a + y * k, lambda a: a - y, (x,))
 
 
+def defaults(x):
+    y, z, k = x * 2, x - 1, 3
+
+    def yes(a, b=y, *, c=z, d=2):
+        return a + b * k - c * d
+
+    return kt.cond(x.sum() > 3, yes, lambda a, y=y: a - y, (x,))
+
+
 layer = Layer()
 PROGRAMS = {
     "operators": (lambda x: (x * 2 + 1).sum(1) - kt.sin(x[:, 0]), (x23,), {}),
@@ -97,6 +106,7 @@ PROGRAMS = {
     "exceptions inside": (lambda x: caught(x), (x23,), {}),
     "cond": (lambda x: kt.cond(x.sum() > 3, lambda x: x + 1, lambda x: x - 1, (x,)), (x23,), {}),
     "cond that captures": (captures, (x23,), {}),
+    "cond of functions with defaults": (defaults, (x23,), {}),
     "assert": (asserts, (x23,), {}),
     "a compiled function": (kt.compile(lambda x: x + 1), (x23,), {}),
     "keywords that are no names": (lambda **given: given["a b"] + given["class"] * given["²"], (),
@@ -248,7 +258,7 @@ def test_dynamic_sizes():
 
 def text_of_sizes(x):
     n, m = x.shape
-    return f"{n} by {m}", str(n), n ** 2, m ** 0.5, x.reshape(n * m) * n ** 2, n & 6, n % 2.5
+    return x.shape, x.size(), f"{n} by {m}", str(n), n ** 2, m ** 0.5, x.reshape(n * m) * n ** 2, n & 6, n % 2.5
 
 
 def rows(x):
@@ -398,7 +408,16 @@ def walks(x):
     return x
 
 
+def doubles(x):
+    n = x.shape[0]
+    for _ in range(40):
+        n = n + n if n is not None else 0
+    return x if n > 3 else x + 1
+
+
 CONSTRAINTS = {
+    "a comparison of what is made in many ways": (doubles, {0: "n"}, exc.ConstraintViolationError, r"depends on x.shape\[0\], which"),
+    "a comparison of a power": (lambda x: x if x.shape[0] ** 2 > 3 else x + 1, {0: "n"}, exc.ConstraintViolationError, r"x.shape\[0\]"),
     "a comparison": (lambda x: x + 1 if x.shape[0] > 5 else x, {0: "n"}, exc.ConstraintViolationError, r"x.shape\[0\].*dynamic_shapes"),
     "a comparison of a sum": (lambda x: x + 1 if x.shape[0] * 2 > x.shape[1] else x, {0: "n", 1: "m"}, exc.ConstraintViolationError,
                               r"x.shape\[0\], x.shape\[1\]"),

@@ -345,3 +345,17 @@ def test_sizes_change(name, backend):
     fast = kt.compile(program, fullgraph=True, backend=backend)
     for size in (2, 3, 4, 7, 1):
         assert fast(kt.ones(size)).tolist() == program(kt.ones(size)).tolist()
+
+
+def test_branches_with_defaults(stress):
+    def f(x):
+        y, k = x * 2, 3
+
+        def yes(a, b=y, *, c=x, d=2):
+            return a + b * k - c * d
+
+        return kt.cond(x.sum() > 0, yes, lambda a, y=y: a - y, (x,))
+
+    fast = kt.compile(f, fullgraph=stress != "break_everywhere")
+    for x in (kt.ones(2), kt.ones(2) * -3, kt.ones(2) * 4):
+        assert fast(x).tolist() == f(x).tolist()
