@@ -64,6 +64,12 @@ bool may_be_equal(PyObject* a, PyObject* b) {
   return true;
 }
 
+// A member of an Enum.
+bool hashes_in_python(PyObject* key) {
+  PyTypeObject* type = Py_TYPE(key);
+  return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type->tp_hash != PyBaseObject_Type.tp_hash;
+}
+
 // The value of an atom as key, borrowed; null when it is not there. *unknown: a key is in the way that could be equal.
 PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
   if (has_only_str_keys(dict)) {
@@ -71,8 +77,20 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
     if (PyErr_Occurred()) PyErr_Clear();
     return value;
   }
-  const Py_hash_t hash = PyObject_Hash(key);  // of an atom: runs no code
   PyObject* found = nullptr;
+  Py_hash_t hash = 0;
+  if (hashes_in_python(key)) {  // the dict knows what it answered
+    PyObject *candidate, *value;
+    bool held = false;
+    for (Py_ssize_t at = 0; !held && _PyDict_Next(dict, &at, &candidate, &value, &hash);) {
+      held = candidate == key;
+      *unknown = *unknown || may_be_equal(candidate, key);
+    }
+    if (!held) return nullptr;
+    *unknown = false;
+  } else {
+    hash = PyObject_Hash(key);
+  }
   entries_of_hash(dict, hash, [&](PyObject* candidate, PyObject* value) {
     if (candidate == key || same_atom(candidate, key)) found = value;
     if (found == nullptr && may_be_equal(candidate, key)) *unknown = true;
@@ -84,9 +102,21 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
 // Whether the set has the atom or lacks it, as `present` says. False too when a key is in the way that could be equal.
 bool has_key(PyObject* set, PyObject* key, bool present) {
   if (!PyAnySet_CheckExact(set)) return false;
-  const Py_hash_t hash = PyObject_Hash(key);
-  if (hash == -1) return PyErr_Clear(), false;
   bool found = false, unknown = false;
+  Py_hash_t hash = 0;
+  if (hashes_in_python(key)) {  // the set knows what it answered
+    PyObject* candidate;
+    bool held = false;
+    for (Py_ssize_t at = 0; !held && _PySet_NextEntry(set, &at, &candidate, &hash);) {
+      held = candidate == key;
+      unknown = unknown || may_be_equal(candidate, key);
+    }
+    if (!held) return !present && !unknown;
+    unknown = false;
+  } else {
+    hash = PyObject_Hash(key);
+  }
+  if (hash == -1) return PyErr_Clear(), false;
   keys_of_hash(set, hash, [&](PyObject* candidate) {
     found = candidate == key || same_atom(candidate, key);
     unknown = unknown || (!found && may_be_equal(candidate, key));

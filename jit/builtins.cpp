@@ -248,6 +248,10 @@ Flow do_bool(Tracer& t, Arguments_& a, Value** out) {
 Flow do_hash(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 1)
     if (Flow flow = hash_in_python(t, a[0], out); flow != Flow::kGo || *out != nullptr) return flow;
+  if (a.size() == 1 && a[0]->is_constant() && PyFrozenSet_CheckExact(a[0]->object)) {
+    *out = t.constant_owned(PyLong_FromSsize_t(PyObject_Hash(a[0]->object)));
+    return Flow::kGo;
+  }
   return pure_or_stop(t, "hash", a, out);
 }
 

@@ -94,6 +94,67 @@ bool Tracer::has_room_for(PyCodeObject* code) const {
   return same < kRecursionDepth && frames_.size() < kInlineDepth;
 }
 
+// The function's code without its body: what is left is how arguments bind.
+static Ref bodiless(PyCodeObject* code) {
+  Ref nothing(Py_CompileString("None", "", Py_eval_input)), arguments(PyTuple_New(0)), named(PyDict_New());
+  if (!nothing || !arguments || !named) return Ref();
+  auto put = [&](const char* name, PyObject* stolen) {
+    Ref value(stolen);
+    return value && PyDict_SetItemString(named.get(), name, value.get()) == 0;
+  };
+  for (const char* name : {"co_code", "co_consts", "co_exceptiontable", "co_stacksize", "co_linetable"})
+    if (!put(name, PyObject_GetAttrString(nothing.get(), name))) return Ref();
+  int flags = code->co_flags & ~(CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+  if (!put("co_flags", PyLong_FromLong(flags)) || !put("co_cellvars", PyTuple_New(0)) ||
+      !put("co_freevars", PyTuple_New(0)))
+    return Ref();
+  Ref replace(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "replace"));
+  return Ref(replace ? PyObject_Call(replace.get(), arguments.get(), named.get()) : nullptr);
+}
+
+// The TypeError of a call that does not bind, as such a function says it.
+static Flow refuse_binding(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names,
+                           const std::string& text) {
+  Value* qualname = nullptr;
+  auto unknown = [&] {
+    PyErr_Clear();
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call_binding, text);
+  };
+  if (t.attribute_now(function, interned.qualname, &qualname) != Flow::kGo || qualname == nullptr) return unknown();
+  PyObject* name;
+  Ref code = t.fold(t.force(qualname), &name) && PyUnicode_CheckExact(name) ? bodiless(function->code) : Ref();
+  Ref globals(PyDict_New());
+  Ref stub(code && globals ? PyFunction_NewWithQualName(code.get(), globals.get(), name) : nullptr);
+  if (!stub) return unknown();
+  Value *defaults = function->defaults, *keyword_defaults = function->keyword_defaults;
+  if (function->is_real() && (t.attribute_now(function, interned.defaults, &defaults) != Flow::kGo ||
+                              t.attribute_now(function, interned.kwdefaults, &keyword_defaults) != Flow::kGo))
+    return unknown();
+  auto is_given = [&](Value*& value) {
+    if (value != nullptr) value = t.force(value);
+    return value != nullptr && !(value->is_constant() && value->object == Py_None);
+  };
+  if (is_given(defaults)) {
+    int64_t count = t.length(defaults);
+    Ref values(count < 0 ? nullptr : PyTuple_New(count));
+    for (int64_t i = 0; values && i < count; ++i) PyTuple_SET_ITEM(values.get(), i, Py_NewRef(Py_None));
+    if (!values || PyFunction_SetDefaults(stub.get(), values.get()) < 0) return unknown();
+  }
+  if (is_given(keyword_defaults)) {
+    Ref values(PyDict_New());
+    if (!values || keyword_defaults->kind != ValueKind::kDict || !t.dict_complete(keyword_defaults)) return unknown();
+    for (auto& [key, value] : keyword_defaults->entries)
+      if ((value != nullptr || keyword_defaults->is_real()) && PyDict_SetItem(values.get(), key, Py_None) < 0)
+        return unknown();
+    if (PyFunction_SetKwDefaults(stub.get(), values.get()) < 0) return unknown();
+  }
+  std::vector<PyObject*> given(arguments.size() + 1, Py_None);
+  size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+  Ref result(PyObject_Vectorcall(stub.get(), given.data(), arguments.size() - named, names));
+  if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return unknown();
+  return t.raise_pending(text);
+}
+
 Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObject* names, ReturnRule rule) {
   TraceFrame& caller = frame();
   PyObject* name = function->code->co_qualname;
@@ -114,7 +175,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   }
   if (!has_room_for(function->code)) return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
-  if (!bind(function, arguments, names, &locals)) return stop(BreakReason::k_call_binding, text);
+  if (!bind(function, arguments, names, &locals)) return refuse_binding(*this, function, arguments, names, text);
   const Bytecode& bytecode = bytecode_of(function->code);
   frames_.emplace_back();
   TraceFrame& callee = frames_.back();

@@ -14,4 +14,6 @@ PyTypeObject* container_base(PyTypeObject* type);
 // The same where `type` is one of the five.
 bool is_container_type(PyTypeObject* type);
 
+bool is_hashed_stand_in(PyObject* key);  // of an element that hashes in Python: hashed_keys.cpp
+
 }  // namespace kintsugi

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/container_types.h"
 #include "jit/tracer_core.h"
 
 namespace kintsugi {
@@ -57,9 +58,13 @@ int64_t set_length(Tracer& t, Value* set);
 bool set_elements(Tracer& t, Value* set, std::vector<Value*>* elements);  // in order; false: not known
 Flow set_contains(Tracer& t, Value* set, Value* item, bool* found);
 bool is_set(Value* value);
+Recipe set_recipe(Tracer& t, Value* set);
 bool is_set_like(Value* value);  // or a view of keys or items
 Flow set_compare(Tracer& t, int operation, Value* left, Value* right, Value** out);
 Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out);
+// hashed_keys.cpp: elements that hash in Python
+bool has_hashed_elements(PyObject* mirror);
+Flow find_element(Tracer& t, Value* set, Value* element, bool adds, PyObject** out);
 
 // Objects of classes that derive from a builtin container: subclasses.cpp, deques.cpp.
 Value* content_of(Value* value);  // what a list, a dict or such an object holds; null: another value

@@ -201,6 +201,39 @@ Flow insert(Tracer& t, Value* self, Values& a, Value** out) {
   return Flow::kGo;
 }
 
+Flow copy(Tracer& t, Value* self, Value** out) {
+  Value* content = known(t, self);
+  if (content == nullptr || self->type != deque_type()) return no_model(t, "copy");  // a class of its own is called
+  *out = new_container(t, deque_type());
+  (*out)->content->stop = content->stop;
+  (*out)->content->items = all_items(t, content);
+  return Flow::kGo;
+}
+
+// d * times, d *= times
+Flow repeat_deque(Tracer& t, Value* self, Value* times, bool in_place, Value** out) {
+  Value* content = known(t, self);
+  if (times->is_number()) times = t.specialise(times);
+  int overflow = 0;
+  bool plain = content != nullptr && content->stop < 0 && times->is_constant() && PyLong_Check(times->object);
+  int64_t count = plain ? PyLong_AsLongLongAndOverflow(times->object, &overflow) : 0;
+  if (!plain || overflow != 0 || (count > 1 && count > 4096 / (size_of(content) + 1))) return no_model(t, "__mul__");
+  Values once = all_items(t, content), items;
+  for (Value* each : once)
+    if (in_place && count < 1 && ends_with_code(t, each)) return no_model(t, "__imul__");
+  for (int64_t i = 0; i < count; ++i) items.insert(items.end(), once.begin(), once.end());
+  if (!in_place) {
+    if (Flow flow = copy(t, self, out); flow != Flow::kGo) return flow;
+    (*out)->content->items = std::move(items);
+    return Flow::kGo;
+  }
+  if (!may_change(t, content)) return no_model(t, "__imul__");
+  if (content->is_real()) t.run_method(deque_type(), "__imul__", {content, times});
+  replace(content, std::move(items));
+  *out = self;
+  return Flow::kGo;
+}
+
 // d[i], d[i] = value (also a null one: del d[i])
 Flow item(Tracer& t, const char* name, Value* self, Values& a, Value** out) {
   Value *content = known(t, self), *key = t.force(a[0]);
@@ -248,15 +281,6 @@ Flow init(Tracer& t, Value* self, Values& a, PyObject* names, Value** out) {
   }
   *out = t.none();
   return a[0] == nullptr ? Flow::kGo : extend(t, self, a[0], /*left=*/false, out);
-}
-
-Flow copy(Tracer& t, Value* self, Value** out) {
-  Value* content = known(t, self);
-  if (content == nullptr || self->type != deque_type()) return no_model(t, "copy");  // a class of its own is called
-  *out = new_container(t, deque_type());
-  (*out)->content->stop = content->stop;
-  (*out)->content->items = all_items(t, content);
-  return Flow::kGo;
 }
 
 }  // namespace
@@ -337,6 +361,7 @@ Flow deque_slot(Tracer& t, const std::string& name, Value* self, Values& a, PyOb
       *out = self;
       return flow;
     }
+    if (name == "__mul__" || name == "__imul__") return repeat_deque(t, self, t.force(a[0]), name == "__imul__", out);
     if (name == "__add__") {
       Value *other = t.force(a[0]), *ignored = nullptr;
       if (other->content == nullptr || !is_deque(other->content)) return no_model(t, name);

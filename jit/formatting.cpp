@@ -30,6 +30,22 @@ static bool own_method(Tracer& t, Value* value, PyObject* name, Value** method) 
   return *method != nullptr;
 }
 
+// The text of a member of an IntEnum and the like, where its class has it from int, float or str: as that of the number
+// or text that it is. *out stays null otherwise.
+static Flow text_as_atom(Tracer& t, Value* value, PyObject* name, Value* spec, Value** out) {
+  *out = nullptr;
+  if (value->kind != ValueKind::kObject || t.python_class(value) == nullptr) return Flow::kGo;
+  PyObject* found = _PyType_Lookup(value->type, name);
+  bool is_slot = found != nullptr && (Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyMethodDescr_Type);
+  PyTypeObject* owner = is_slot ? PyDescr_TYPE(found) : nullptr;
+  if (owner != &PyLong_Type && owner != &PyFloat_Type && owner != &PyUnicode_Type) return Flow::kGo;
+  Value* atom = t.plain_atom(value, {});
+  if (atom == nullptr || Py_TYPE(atom->object) != owner || (spec != nullptr && !spec->is_constant())) return Flow::kGo;
+  PyObject* arguments[] = {atom->object, spec == nullptr ? nullptr : spec->object};
+  *out = t.constant_owned(PyObject_Vectorcall(found, arguments, spec == nullptr ? 1 : 2, nullptr));
+  return *out != nullptr ? Flow::kGo : t.raise_pending("formatting");
+}
+
 Flow Tracer::text_value(Value* value, int conversion, Value** out) {
   value = force(value);
   if (value->kind == ValueKind::kTensor) return stop(BreakReason::k_repr_tensor, "text of a tensor");
@@ -44,6 +60,10 @@ Flow Tracer::text_value(Value* value, int conversion, Value** out) {
   bool handled = false;
   Flow flow = callable == nullptr ? Flow::kGo : pure_call(callable, arguments, nullptr, out, &handled);
   if (handled || flow != Flow::kGo) return flow;
+  if (conversion < 3) {
+    flow = text_as_atom(*this, value, conversion == 1 ? interned.str : interned.repr, nullptr, out);
+    if (flow != Flow::kGo || *out != nullptr) return flow;
+  }
   Value* method = nullptr;
   if (conversion == 1 && !own_method(*this, value, interned.str, &method))
     return stop(BreakReason::k_instruction, "text of this object");
@@ -67,6 +87,9 @@ Flow Tracer::format_value(Value* value, int conversion, Value* spec, Value** out
   if (plain && is_own_singleton(value)) return text_value(value, 1, out);
   if (value->kind == ValueKind::kObject && !is_pure_object(value)) {
     Value* method = nullptr;
+    if (Flow flow = text_as_atom(*this, value, interned.format, spec == nullptr ? empty : spec, out);
+        flow != Flow::kGo || *out != nullptr)
+      return flow;
     if (!own_method(*this, value, interned.format, &method)) return stop(BreakReason::k_instruction, "formatting");
     if (method == nullptr) return plain ? text_value(value, 1, out) : stop(BreakReason::k_raises, "formatting");
     if (Flow flow = call_now(method, {value, spec == nullptr ? empty : spec}, out); flow != Flow::kGo) return flow;

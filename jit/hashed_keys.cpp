@@ -1,6 +1,7 @@
-// Keys of dicts that hash and compare in Python: objects of classes with their own __hash__, named tuples. Their
-// methods are followed, in the order in which a dict calls them; what is found is the key that the dict has. Only in
-// dicts that the trace has made, and that hold no two keys of one hash: these an exit builds without a call.
+// Keys of dicts and elements of sets that hash and compare in Python: objects of classes with their own __hash__,
+// members of an Enum, named tuples, tuples of such. Their methods are followed, in the order in which a dict or a set
+// calls them; what is found is the key that it has. Only in dicts and sets that the trace has made, and that hold no
+// two keys of one hash: these an exit builds without a call.
 #include "jit/containers.h"
 #include "runtime/frame.h"
 
@@ -13,10 +14,88 @@ bool Tracer::has_hashed_keys(const Value* dict) const {
   return false;
 }
 
+// ---- Stand-ins: equal to nothing else, of a hash that is known ------------------------------------------------------
+
+namespace {
+
+struct StandIn {
+  PyObject_HEAD Py_hash_t hash;
+};
+
+PyTypeObject* stand_in_type() {
+  static PyTypeObject* const type = [] {
+    static PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    made.tp_name = "kintsugi.key";
+    made.tp_basicsize = sizeof(StandIn);
+    made.tp_flags = Py_TPFLAGS_DEFAULT;
+    made.tp_hash = [](PyObject* self) { return reinterpret_cast<StandIn*>(self)->hash; };
+    made.tp_richcompare = PyBaseObject_Type.tp_richcompare;
+    return PyType_Ready(&made) == 0 ? &made : nullptr;
+  }();
+  return type;
+}
+
+}  // namespace
+
+bool is_hashed_stand_in(PyObject* key) { return Py_TYPE(key) == stand_in_type(); }
+
+bool has_hashed_elements(PyObject* mirror) {
+  PyObject* key;
+  Py_hash_t hash;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(mirror, &position, &key, &hash);)
+    if (is_hashed_stand_in(key)) return true;
+  return false;
+}
+
+// One for each value and hash.
+static PyObject* hashed_stand_in(Tracer& t, Value* key, Py_hash_t hash) {
+  PyObject*& known = t.hashed_stand_ins_[key];
+  if (known != nullptr && t.hashed_keys_[known] == hash) return known;
+  if (stand_in_type() == nullptr) throw Restart{};
+  Ref made(PyType_GenericAlloc(stand_in_type(), 0));
+  if (!made) throw Restart{};
+  reinterpret_cast<StandIn*>(made.get())->hash = hash;
+  t.keep(made.get());
+  t.key_values_[made.get()] = key;
+  t.hashed_keys_[made.get()] = hash;
+  return known = made.get();
+}
+
+// ---- Hashing --------------------------------------------------------------------------------------------------------
+
+static bool hashes_in_python(Tracer& t, Value* key);
+
+// A tuple that holds what hashes in Python beside atoms.
+static bool is_tuple_of_hashed(Tracer& t, Value* tuple) {
+  if (tuple->type != nullptr) return false;
+  PyObject* atom;
+  bool some = false;
+  for (size_t i = 0; i < tuple->items.size(); ++i) {
+    Value* item = t.item_at(tuple, i);
+    if (item->is_number() || t.fold(item, &atom)) continue;
+    if (!hashes_in_python(t, item)) return false;
+    some = true;
+  }
+  return some;
+}
+
+// A member of an IntEnum and the like, which hashes and compares as the number or text that it is.
+static bool is_worth_an_atom(Tracer& t, const Value* key) {
+  if (!key->is_real() || key->source < 0 || t.python_class(key) == nullptr) return false;
+  for (PyTypeObject* base : {&PyLong_Type, &PyFloat_Type, &PyUnicode_Type})
+    if (PyType_IsSubtype(key->type, base))
+      return inherits(key->type, interned.hash, base) && inherits(key->type, interned.compare[Py_EQ], base);
+  return false;
+}
+
 // Whether the key's class says in Python how it hashes, and everything else as usual.
 static bool hashes_in_python(Tracer& t, Value* key) {
-  if (key->kind == ValueKind::kTuple) return key->type != nullptr && is_heap_type(key->type) && tuple_like(key->type);
+  Nesting nesting(t);
+  if (nesting.is_deep()) return false;
+  if (key->kind == ValueKind::kTuple)
+    return (key->type != nullptr && is_heap_type(key->type) && tuple_like(key->type)) || is_tuple_of_hashed(t, key);
   if (key->kind != ValueKind::kObject || key->content != nullptr || key->exception != nullptr) return false;
+  if (is_worth_an_atom(t, key)) return true;
   PyTypeObject* type = t.python_class(key);
   if (type == nullptr || !is_plain_class(type)) return false;
   PyObject *hash = _PyType_Lookup(type, interned.hash), *equal = _PyType_Lookup(type, interned.compare[Py_EQ]);
@@ -27,9 +106,25 @@ static bool hashes_in_python(Tracer& t, Value* key) {
 // As slot_tp_hash: an int of any size.
 static Flow hash_of(Tracer& t, Value* key, Py_hash_t* hash) {
   PyObject* object = nullptr;
-  if (key->kind == ValueKind::kTuple) {
-    Value* plain = t.tuple_of(key->items);
-    if (!t.fold(plain, &object)) return t.stop(BreakReason::k_container, "a key of numbers that vary");
+  Ref parts;
+  if (key->kind == ValueKind::kTuple) {  // its hash is made of theirs
+    parts = Ref(PyTuple_New(static_cast<Py_ssize_t>(key->items.size())));
+    for (size_t i = 0; parts && i < key->items.size(); ++i) {
+      Value* item = t.item_at(key, i);
+      PyObject* part = nullptr;
+      if (item->is_number() || !t.fold(item, &part)) {
+        if (item->is_number() || !hashes_in_python(t, item))
+          return t.stop(BreakReason::k_container, "a key of numbers that vary");
+        Py_hash_t inner;
+        if (Flow flow = hash_of(t, item, &inner); flow != Flow::kGo) return flow;
+        part = hashed_stand_in(t, item, inner);
+      }
+      PyTuple_SET_ITEM(parts.get(), static_cast<Py_ssize_t>(i), Py_NewRef(part));
+    }
+    if (!parts) throw Restart{};
+    object = parts.get();
+  } else if (Value* atom = is_worth_an_atom(t, key) ? t.plain_atom(key, {}) : nullptr) {
+    object = atom->object;
   } else {
     Value* result = nullptr;
     if (Flow flow = t.call_special(key, interned.hash, {}, &result); flow != Flow::kGo) return flow;
@@ -53,7 +148,8 @@ static Flow hash_of(Tracer& t, Value* key, Py_hash_t* hash) {
 Flow hash_in_python(Tracer& t, Value* value, Value** out) {
   *out = nullptr;
   value = t.force(value);
-  if (value->kind != ValueKind::kObject || value->is_real() || !hashes_in_python(t, value)) return Flow::kGo;
+  if ((value->kind != ValueKind::kObject && value->kind != ValueKind::kTuple) || !hashes_in_python(t, value))
+    return Flow::kGo;
   Py_hash_t hash;
   if (Flow flow = hash_of(t, value, &hash); flow != Flow::kGo) return flow;
   *out = t.int_constant(hash);
@@ -91,13 +187,33 @@ Flow Tracer::find_key(Value* dict, Value* key, PyObject** out, const char* conte
     if (same) return *out = each, Flow::kGo;
     if (inserts) return stop(BreakReason::k_container, "two keys of one hash");
   }
-  if (plain) return Flow::kGo;
-  Ref object(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
-  if (!object) throw Restart{};
-  keep(object.get());
-  key_values_[object.get()] = key;
-  hashed_keys_[object.get()] = hash;
-  *out = object.get();
+  if (!plain) *out = hashed_stand_in(*this, key, hash);
+  return Flow::kGo;
+}
+
+// What stands for the element in this set: the equal one that it has, or itself. *out stays null for what is no such.
+Flow find_element(Tracer& t, Value* set, Value* element, bool adds, PyObject** out) {
+  *out = nullptr;
+  if (!hashes_in_python(t, element)) return Flow::kGo;
+  Py_hash_t hash, each_hash;
+  if (Flow flow = hash_of(t, element, &hash); flow != Flow::kGo) return flow;
+  Ref mirror = Ref::share(set->mirror);
+  PyObject *each, *candidate = nullptr;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(mirror.get(), &position, &each, &each_hash);) {
+    if (each_hash != hash) continue;
+    if (candidate != nullptr) return t.stop(BreakReason::k_container, "two elements of one hash");
+    candidate = each;
+  }
+  if (candidate != nullptr) {
+    bool same = false;
+    Value* held = t.key_value(candidate);
+    if (held != element)
+      if (Flow flow = t.same_item(held, element, &same); flow != Flow::kGo) return flow;
+    if (set->mirror != mirror.get()) return t.stop(BreakReason::k_container, "a set that changes while it compares");
+    if (held == element || same) return *out = candidate, Flow::kGo;
+    if (adds) return t.stop(BreakReason::k_container, "two elements of one hash");
+  }
+  *out = hashed_stand_in(t, element, hash);
   return Flow::kGo;
 }
 

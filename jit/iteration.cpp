@@ -15,8 +15,10 @@ bool Tracer::is_instance(Value* value) {
 }
 
 Value* Tracer::python_method(Value* object, PyObject* name) {
-  if (!is_instance(object)) return nullptr;
-  Value* method = find_in_class(object->type, name);
+  bool is_class = as_class(object) != nullptr;
+  PyTypeObject* type = is_class ? Py_TYPE(object->object) : is_instance(object) ? object->type : nullptr;
+  if (type == nullptr || type == &PyType_Type) return nullptr;
+  Value* method = find_in_class(type, name);
   return method != nullptr && method->kind == ValueKind::kFunction ? method : nullptr;
 }
 
@@ -103,6 +105,11 @@ Value* Tracer::iterate(Value* value) {
     }
     if (_PyType_Lookup(value->type, interned.iter) != nullptr || value->type->tp_iter != nullptr) return nullptr;
     return python_method(value, interned.getitem) != nullptr ? make_iterator(IteratorKind::kItems, {value}) : nullptr;
+  }
+  if (as_class(value) != nullptr) {  // of a metaclass that says how: an Enum
+    Value *method = python_method(value, interned.iter), *iterator = nullptr;
+    bool good = method != nullptr && call_now(method, {value}, &iterator) == Flow::kGo && is_iterator(iterator);
+    return good ? iterator : nullptr;
   }
   if (is_set(value)) {
     std::vector<Value*> elements;
@@ -490,7 +497,7 @@ bool walk_runs_code(Tracer& t, Value* iterable) {
   iterable = t.force(iterable);
   if (iterable->kind == ValueKind::kObject)
     return !t.is_pure_object(iterable) && (iterable->content == nullptr || !walks_plainly(t, iterable));
-  if (iterable->kind == ValueKind::kGenerator) return true;
+  if (iterable->kind == ValueKind::kGenerator || as_class(iterable) != nullptr) return true;
   if (iterable->kind != ValueKind::kIterator || is_view(iterable)) return false;
   switch (iterable->iterator) {
     case IteratorKind::kSequence:

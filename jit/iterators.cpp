@@ -371,8 +371,10 @@ bool Tracer::call_iterators(PyObject* callable, const Values& arguments, PyObjec
 bool Tracer::ask_length(Value* iterable, bool hint) {
   if (iterable->kind == ValueKind::kIterator && iterable->iterator == IteratorKind::kItems && hint)
     return ask_length(iterable->items[0], /*hint=*/false);
-  if (!is_instance(iterable)) return true;
-  const PySequenceMethods* methods = iterable->type->tp_as_sequence;
+  bool is_class = as_class(iterable) != nullptr;
+  if (!is_class && !is_instance(iterable)) return true;
+  PyTypeObject* type = is_class ? Py_TYPE(iterable->object) : iterable->type;
+  const PySequenceMethods* methods = type->tp_as_sequence;
   Value* size = nullptr;
   if (methods != nullptr && methods->sq_length != nullptr) {
     Value* method = python_method(iterable, interned.len);
@@ -383,7 +385,7 @@ bool Tracer::ask_length(Value* iterable, bool hint) {
     refuse_taken(*this, flow, PyExc_TypeError, "__len__");
     return flow == Flow::kGo && is_length_answer(size);
   }
-  if (!hint || _PyType_Lookup(iterable->type, interned.length_hint) == nullptr) return true;
+  if (!hint || _PyType_Lookup(type, interned.length_hint) == nullptr) return true;
   Value* method = python_method(iterable, interned.length_hint);
   if (method == nullptr) return false;
   Flow flow = call_now(method, {iterable}, &size);

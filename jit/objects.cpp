@@ -429,6 +429,15 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
 }
 
 // Whether it has the attribute, when no code has to run to know. False: code would decide.
+// False: its class, or a __getattr__ of the module, has a say.
+static bool module_has(Tracer& t, Value* module, PyObject* name, bool* answer) {
+  if (!PyModule_CheckExact(module->object) || _PyType_Lookup(&PyModule_Type, name) != nullptr) return false;
+  Value* names = t.wrap_bound(PyModule_GetDict(module->object), "module");
+  if (names->kind != ValueKind::kDict) return false;
+  *answer = t.dict_get(names, name) != nullptr;
+  return *answer || t.dict_get(names, interned.getattr) == nullptr;
+}
+
 bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
   PyTypeObject* type = type_of(object);
   if (type == nullptr) return false;
@@ -448,7 +457,7 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
     PyTypeObject* kind = Py_TYPE(found != nullptr ? found : in_meta);
     return in_meta == nullptr && (kind->tp_descr_get == nullptr || kind == &PyFunction_Type);
   }
-  if (object->is_constant() && PyModule_Check(object->object)) return false;
+  if (object->is_constant() && PyModule_Check(object->object)) return module_has(*this, object, name, answer);
   if (!is_heap_type(type)) {
     PyObject* found = _PyType_Lookup(type, name);
     if (type->tp_getattro != PyObject_GenericGetAttr || has_dict(type)) return false;

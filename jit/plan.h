@@ -98,7 +98,7 @@ enum class RecipeKind : uint8_t {
   kCallObject,  // calls object part 0 with the other parts: only builtin types whose construction runs no user code
   kHanded,      // an object whose iter() answers part 0 as it is: a part of iterators that ask for iter()
   kWithState,   // part 0, a new iterator, after its __setstate__(part 1)
-  kSetLike,     // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset
+  kSetLike,     // constant: a frozenset, copied table and all; value: 0 a set, 1 a frozenset; parts: see make_set_like
   kContainer,   // an object of a class that derives from dict, list or deque, made by the builtin's __new__. parts:
                 // class, greatest length (deque) or None, `value` parts of content (items, or key, value, ...), then
                 // attribute name, value, ...

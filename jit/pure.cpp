@@ -158,6 +158,12 @@ Purity purity_of(PyObject* callable) {
       return Purity::kOfAtoms;
     return Purity::kNo;
   }
+  if (Py_TYPE(callable) == &PyWrapperDescr_Type) {  // int.__repr__
+    PyTypeObject* owner = PyDescr_TYPE(callable);
+    const char* name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
+    bool of_atoms = owner == &PyUnicode_Type || owner == &PyLong_Type || owner == &PyFloat_Type;
+    return of_atoms && is_any(name, {"__repr__", "__str__"}) ? Purity::kOfAtoms : Purity::kNo;
+  }
   if (Py_TYPE(callable) == &PyFunction_Type && is_pattern_function(callable)) return Purity::kOfAtoms;
   return Purity::kNo;
 }
@@ -208,8 +214,10 @@ bool is_small(PyObject* callable, const std::vector<PyObject*>& objects) {
     if (weight > 2000) return false;
     bool has_self = Py_TYPE(callable) == &PyMethodDescr_Type || std::strcmp(name, "round") == 0;
     bool is_operand = is_any(name, {"mul", "pow", "mod", "format", "sub"});
+    bool is_template = is_any(name, {"format", "format_map", "mod", "expand", "sub", "subn"}) &&
+                       (!PyCFunction_Check(callable) || std::strcmp(name, "format") != 0);
     for (size_t i = 0; i < objects.size(); ++i) {
-      if (has_long_number(objects[i])) return false;
+      if ((i > 0 || is_template) && has_long_number(objects[i])) return false;
       if (is_operand || !PyLong_Check(objects[i]) || (has_self && i == 0)) continue;
       int overflow;
       int64_t number = PyLong_AsLongLongAndOverflow(objects[i], &overflow);

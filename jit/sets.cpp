@@ -44,7 +44,7 @@ Value* set_of(Tracer& t, PyObject* stolen, bool unordered) {
   if (!mirror) throw Restart{};
   t.keep(mirror.get());
   bool frozen = PyFrozenSet_CheckExact(mirror.get());
-  if (frozen && !unordered) {
+  if (frozen && !unordered && !has_hashed_elements(mirror.get())) {
     Value* made = t.constant(mirror.get());
     made->fresh = true;
     return made;
@@ -93,11 +93,47 @@ void tell_apart(Tracer& t, Value* set, PyObject* key) {
     if (each != key) t.keys_are_apart(each, key);
 }
 
+// Whether the set asks an element that compares in Python whether it is this one, or lies where its hash says and has
+// some that do not.
+bool meets_hashed(Value* set, PyObject* key, bool by_identity) {
+  if (is_hashed_stand_in(key)) return set->unordered;
+  Py_hash_t hash = by_identity ? -1 : PyObject_Hash(key), each_hash;
+  PyObject* each;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set->mirror, &position, &each, &each_hash);)
+    if (is_hashed_stand_in(each) && (hash == -1 || hash == each_hash)) return true;
+  return false;
+}
+
+// Of a real set and a real object that is equal to nothing else.
+Flow has_object(Tracer& t, Value* set, PyObject* key, bool* found) {
+  auto held = t.key_values_.find(key);
+  bool known = held != t.key_values_.end() && held->second->source >= 0 && !set->mutated;
+  PyObject* each;
+  Py_hash_t ignored;
+  for (Py_ssize_t position = 0; known && _PySet_NextEntry(set->object, &position, &each, &ignored);) {
+    *found = *found || each == key;
+    known = Py_TYPE(each)->tp_richcompare == PyBaseObject_Type.tp_richcompare || is_atom_key(each);
+  }
+  if (!known) return t.stop(BreakReason::k_container, "an object in a set that existed before");
+  ConstantId constant = t.constant_id(key, Hold::kWeak);
+  Guard& same = t.guard(GuardKind::k_same, held->second->source);
+  same.a = held->second->id;
+  same.constant = constant;
+  Guard& check = t.guard(GuardKind::k_set_has, set->source);
+  check.a = set->id;
+  check.constant = constant;
+  check.imm = *found;
+  set->entries.emplace_back(key, *found ? held->second : nullptr);
+  return Flow::kGo;
+}
+
 // Whether a set has the key; of a real one that was not looked at as a whole, by a guard for this key.
 Flow has(Tracer& t, Value* set, PyObject* key, bool by_identity, bool* found) {
   if (set->is_constant() && !known(t, set)) return t.stop(BreakReason::k_container, "in a set");
   if (set->mirror != nullptr) {
-    if (by_identity) tell_apart(t, set, key);
+    if (by_identity && !is_hashed_stand_in(key)) tell_apart(t, set, key);
+    if (meets_hashed(set, key, by_identity))
+      return t.stop(BreakReason::k_container, "an element that compares in Python");
     *found = PySet_Contains(set->mirror, key) == 1;
     return Flow::kGo;
   }
@@ -106,9 +142,9 @@ Flow has(Tracer& t, Value* set, PyObject* key, bool by_identity, bool* found) {
     *found = entry.second != nullptr;
     return Flow::kGo;
   }
-  if (by_identity) return t.stop(BreakReason::k_container, "an object in a set that existed before");
   bool unknown = false;
   *found = false;
+  if (by_identity) return has_object(t, set, key, found);
   keys_of_hash(set->object, PyObject_Hash(key), [&](PyObject* candidate) {
     if (!is_atom_key(candidate))
       unknown = true;
@@ -158,8 +194,14 @@ Flow no_key_to_find(Tracer& t, Value* item, const char* context) {
 Flow change(Tracer& t, Value* set, Value* item, bool add, bool must_have) {
   PyObject* key;
   bool by_identity, found = false;
-  if (!set_key(t, item, &key, &by_identity))
-    return add ? no_key(t, item, "an element of a set") : no_key_to_find(t, item, "an element of a set");
+  item = t.force(item);
+  if (!set_key(t, item, &key, &by_identity)) {
+    by_identity = false;
+    if (set->mirror != nullptr)
+      if (Flow flow = find_element(t, set, item, add, &key); flow != Flow::kGo) return flow;
+    if (set->mirror == nullptr || key == nullptr)
+      return add ? no_key(t, item, "an element of a set") : no_key_to_find(t, item, "an element of a set");
+  }
   bool whole = set->mirror != nullptr;
   if (whole || must_have || set->iterated > 0)
     if (Flow flow = has(t, set, key, by_identity, &found); flow != Flow::kGo) return flow;
@@ -180,6 +222,17 @@ Flow change(Tracer& t, Value* set, Value* item, bool add, bool must_have) {
   return Flow::kGo;
 }
 
+// Elements that hash in Python are compared by it where one set meets another that has the same hash.
+bool may_compare(PyObject* a, PyObject* b) {
+  if (!PyAnySet_Check(a) || !PyAnySet_Check(b)) return PyAnySet_Check(a) && has_hashed_elements(a);
+  PyObject *each, *other;
+  Py_hash_t hash, other_hash;
+  for (Py_ssize_t i = 0; _PySet_NextEntry(a, &i, &each, &hash);)
+    for (Py_ssize_t k = 0; _PySet_NextEntry(b, &k, &other, &other_hash);)
+      if (each != other && hash == other_hash && (is_hashed_stand_in(each) || is_hashed_stand_in(other))) return true;
+  return false;
+}
+
 // An operand as a real object of keys: a set, a dict or its view, or a list of what it gives. Null: cannot be followed.
 PyObject* operand(Tracer& t, Value* value, bool* unordered, bool only_sets) {
   bool by_identity = false;
@@ -192,7 +245,7 @@ PyObject* operand(Tracer& t, Value* value, bool* unordered, bool only_sets) {
   bool view = is_view(value) && value->iterator != IteratorKind::kDictValues;
   if (view || (!only_sets && value->kind == ValueKind::kDict)) {
     Value* dict = view ? value->items[0] : value;
-    if (!t.dict_complete(dict)) return nullptr;
+    if (!t.dict_complete(dict) || t.has_hashed_keys(dict)) return nullptr;
     Ref keys(PyDict_New());
     for (size_t i = 0; keys && i < dict->entries.size(); ++i) {
       PyObject *each = dict->entries[i].first, *object = Py_None;
@@ -255,6 +308,20 @@ constexpr Changing kMethods[] = {{"union", false},
                                  {"symmetric_difference_update", true},
                                  {"clear", true}};
 
+// A list or tuple of what hashes in Python: one element is added after the other.
+bool hashes_all(Tracer& t, Value* sequence) {
+  sequence = t.force(sequence);
+  PyObject* key;
+  bool by_identity;
+  std::vector<Value*>* items;
+  if ((sequence->kind != ValueKind::kList && !Tracer::is_exact_tuple(sequence)) || sequence->owner != nullptr)
+    return false;
+  if (!t.list_items(sequence, &items)) return false;
+  for (size_t i = 0; i < items->size(); ++i)
+    if (!set_key(t, t.item_at(sequence, i), &key, &by_identity)) return true;
+  return false;
+}
+
 Flow by_mirror(Tracer& t, Value* self, const Changing& method, Arguments& a, Value** out) {
   bool unordered = self->unordered;
   // update of a real set adds one after the other: what else it holds does not matter.
@@ -265,7 +332,7 @@ Flow by_mirror(Tracer& t, Value* self, const Changing& method, Arguments& a, Val
     return Flow::kGo;
   }
   for (Value* each : a) {
-    if (!method.changes || !walk_runs_code(t, each)) continue;
+    if (!method.changes || (!walk_runs_code(t, each) && !(a.size() == 1 && hashes_all(t, each)))) continue;
     if (std::string(method.name) != "update" || a.size() > 1)
       return t.stop(BreakReason::k_container, "a set changed by what may read it");
     return hand_on(t, each, Tracer::Asks::kNothing, "update of a set",
@@ -277,6 +344,9 @@ Flow by_mirror(Tracer& t, Value* self, const Changing& method, Arguments& a, Val
   for (size_t i = 0; arguments && i < a.size(); ++i) {
     PyObject* object = walks_over(a[i], self) ? nullptr : operand(t, a[i], &unordered, false);
     if (object == nullptr) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, method.name);
+    if (may_compare(self->mirror, object) || may_compare(object, self->mirror) ||
+        (a.size() > 1 && has_hashed_elements(self->mirror)))
+      return Py_DECREF(object), t.stop(BreakReason::k_container, method.name);
     PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), object);
   }
   if (!arguments) throw Restart{};
@@ -333,7 +403,21 @@ Flow make_set(Tracer& t, PyTypeObject* type, const std::vector<Value*>& items, V
   if (items.size() > 1 ||
       (items.size() == 1 && frozen && items[0]->kind == ValueKind::kSet && items[0]->type == &PyFrozenSet_Type))
     return t.stop(BreakReason::k_container, "frozenset");
-  Ref from(items.empty() ? nullptr : operand(t, items[0], &unordered, false));
+  Value* given = items.empty() ? nullptr : t.force(items[0]);
+  if (given != nullptr && !is_set_like(given) && given->kind != ValueKind::kDict && walk_runs_code(t, given)) {
+    std::vector<Value*> all;
+    if (!t.drain(given, &all)) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "set");
+    given = t.tuple_of(std::move(all));
+  }
+  if (given != nullptr && hashes_all(t, given)) {
+    if (Flow flow = build_set(t, {}, out); flow != Flow::kGo) return flow;
+    Value* made = *out;
+    auto add = [&](Value* item) { return change(t, made, item, true, false); };
+    if (Flow flow = hand_on(t, given, Tracer::Asks::kNothing, "set", add); flow != Flow::kGo) return flow;
+    if (frozen) *out = set_of(t, clone_set(made->mirror, /*frozen=*/true), made->unordered);
+    return Flow::kGo;
+  }
+  Ref from(items.empty() ? nullptr : operand(t, given, &unordered, false));
   if (!items.empty() && !from) return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "set");
   *out = set_of(t, frozen ? PyFrozenSet_New(from.get()) : PySet_New(from.get()), unordered);
   return Flow::kGo;
@@ -371,7 +455,14 @@ bool set_elements(Tracer& t, Value* set, std::vector<Value*>* elements) {
 Flow set_contains(Tracer& t, Value* set, Value* item, bool* found) {
   PyObject* key;
   bool by_identity;
-  if (!set_key(t, item, &key, &by_identity)) return no_key_to_find(t, item, "in a set");
+  item = t.force(item);
+  if (!set_key(t, item, &key, &by_identity)) {
+    bool whole = set->mirror != nullptr, is_object = !whole && !set->is_constant() && t.key_of(item, &key);
+    by_identity = is_object && !is_atom_key(key);
+    if (whole)
+      if (Flow flow = find_element(t, set, item, /*adds=*/false, &key); flow != Flow::kGo) return flow;
+    if (whole ? key == nullptr : !by_identity) return no_key_to_find(t, item, "in a set");
+  }
   return has(t, set, key, by_identity, found);
 }
 
@@ -406,7 +497,8 @@ bool is_set_like(Value* value) {
 Flow set_compare(Tracer& t, int operation, Value* left, Value* right, Value** out) {
   bool unordered = false;
   Ref a(operand(t, left, &unordered, true)), b(a ? operand(t, right, &unordered, true) : nullptr);
-  if (!a || !b) return t.stop(BreakReason::k_container, "comparing sets");
+  if (!a || !b || may_compare(a.get(), b.get()) || may_compare(b.get(), a.get()))
+    return t.stop(BreakReason::k_container, "comparing sets");
   return answer(t, PyObject_RichCompare(a.get(), b.get(), operation), false, out);
 }
 
@@ -414,7 +506,8 @@ Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out
   bool in_place = operation >= NB_INPLACE_ADD, unordered = false;
   int plain = in_place ? operation - NB_INPLACE_ADD : operation;
   Ref a(operand(t, left, &unordered, true)), b(a ? operand(t, right, &unordered, true) : nullptr);
-  if (!a || !b) return t.stop(BreakReason::k_container, "an operator of sets");
+  if (!a || !b || may_compare(a.get(), b.get()) || may_compare(b.get(), a.get()))
+    return t.stop(BreakReason::k_container, "an operator of sets");
   using Operator = PyObject* (*)(PyObject*, PyObject*);
   auto choose = [&](Operator ordinary, Operator changing) { return in_place ? changing : ordinary; };
   Operator apply = plain == NB_OR    ? choose(PyNumber_Or, PyNumber_InPlaceOr)
@@ -435,6 +528,28 @@ Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out
   if (left->is_real()) t.run_method(&PySet_Type, name, {left, right});
   *out = left;
   return Flow::kGo;
+}
+
+// The table as it lies; where its order is not known, the elements one after the other.
+Recipe set_recipe(Tracer& t, Value* set) {
+  bool frozen = set->type == &PyFrozenSet_Type;
+  Recipe recipe{set->unordered ? RecipeKind::kSet : RecipeKind::kSetLike, kNoValue, kNoConstant, {}};
+  PyObject* key;
+  Py_hash_t hash;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set->mirror, &position, &key, &hash);)
+    if (set->unordered || is_hashed_stand_in(key)) recipe.parts.push_back(t.recipe_of(t.key_value(key)));
+  if (!set->unordered) {
+    Ref like(clone_set(set->mirror, /*frozen=*/true));
+    if (!like) throw Restart{};
+    t.keep(like.get());
+    recipe.constant = t.constant_id(like.get(), Hold::kStrong);
+    recipe.value = frozen;
+    return recipe;
+  }
+  if (!frozen) return recipe;
+  RecipeId plain = t.add_recipe(std::move(recipe));
+  RecipeId type = t.recipe_of(t.constant(reinterpret_cast<PyObject*>(&PyFrozenSet_Type)));
+  return {RecipeKind::kCallObject, kNoValue, kNoConstant, {type, plain}};
 }
 
 }  // namespace kintsugi

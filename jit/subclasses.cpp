@@ -267,7 +267,7 @@ Flow unite(Tracer& t, Value* left, Value* right, bool in_place, Value** out) {
   PyTypeObject* base = base_of(a);
   if (base == &PyODict_Type || base_of(b) == &PyODict_Type || base == default_dict_type() ||
       base_of(b) == default_dict_type()) {
-    if (left == a || base != base_of(b)) return t.stop(BreakReason::k_container, "union of dicts");
+    if (left == a || (base != base_of(b) && right != b)) return t.stop(BreakReason::k_container, "union of dicts");
     if (Flow flow = copy_exactly(t, left, out); flow != Flow::kGo) return flow;
     return dict_update(t, (*out)->content, right);
   }

@@ -194,28 +194,7 @@ RecipeId Tracer::recipe_of(Value* now) {
           part(item);
         }
         break;
-      case ValueKind::kSet: {
-        bool frozen = value->type == &PyFrozenSet_Type;
-        if (!value->unordered) {
-          Ref like(clone_set(value->mirror, /*frozen=*/true));
-          if (!like) throw Restart{};
-          keep(like.get());
-          recipe.kind = RecipeKind::kSetLike;
-          recipe.constant = constant_id(like.get(), Hold::kStrong);
-          recipe.value = frozen;
-          break;
-        }
-        recipe.kind = RecipeKind::kSet;
-        PyObject* key;
-        Py_hash_t hash;
-        for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) part(key_value(key));
-        if (!frozen) break;
-        RecipeId plain = add_recipe(std::move(recipe));
-        recipe = {RecipeKind::kCallObject, kNoValue, kNoConstant, {}};
-        constant_part(reinterpret_cast<PyObject*>(&PyFrozenSet_Type));
-        recipe.parts.push_back(plain);
-        break;
-      }
+      case ValueKind::kSet: recipe = set_recipe(*this, value); break;
       case ValueKind::kSlice:
         recipe.kind = RecipeKind::kSlice;
         for (Value* item : value->items) part(item);
@@ -394,10 +373,11 @@ void Tracer::build_parts(Value* value) {
     bool virtual_part = part->is_virtual() && part->kind != ValueKind::kLazy && part->kind != ValueKind::kNull;
     if (virtual_part || (part->is_constant() && is_made_anew(part))) object_of(part);
   };
-  if (value->kind == ValueKind::kSet && value->unordered) {
+  if (value->kind == ValueKind::kSet && value->mirror != nullptr) {
     PyObject* key;
     Py_hash_t hash;
-    for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);) build(key_value(key));
+    for (Py_ssize_t position = 0; _PySet_NextEntry(value->mirror, &position, &key, &hash);)
+      if (value->unordered || is_hashed_stand_in(key)) build(key_value(key));
   }
   for (const Value* holder : {static_cast<const Value*>(value), static_cast<const Value*>(value->content)}) {
     if (holder == nullptr) continue;

@@ -547,6 +547,7 @@ class Tracer {
   std::unordered_map<Value*, PyObject*> identity_keys_;
   std::unordered_map<PyObject*, Value*> key_values_;
   std::unordered_map<PyObject*, Py_hash_t> hashed_keys_;  // of these: what hashes in Python
+  std::unordered_map<Value*, PyObject*> hashed_stand_ins_;
   std::vector<PyTypeObject*> made_classes_;               // models of classes made here: see classes.cpp
   std::unordered_map<PyObject*, Value*> stand_ins_;       // what they hold; null: not modelled
   std::set<std::pair<Value*, Value*>> apart_;             // keys that a guard tells apart

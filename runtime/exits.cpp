@@ -124,6 +124,7 @@ class Builder {
   PyObject* make_traceback(const Recipe& recipe);
   PyObject* make_dict_walk(const Recipe& recipe);
   PyObject* make_container(const Recipe& recipe);
+  PyObject* make_set_like(const Recipe& recipe);
   bool fill_container(const Recipe& recipe, PyObject* container);
 
   PyObject* later(RecipeId id, PyObject* empty) {
@@ -221,7 +222,7 @@ PyObject* Builder::make_new(RecipeId id, const Recipe& recipe) {
     case RecipeKind::kDictView:
     case RecipeKind::kDictIterator: return make_dict_walk(recipe);
     case RecipeKind::kPartial: return make_partial(recipe);
-    case RecipeKind::kSetLike: return clone_set(constant(recipe.constant), /*frozen=*/recipe.value != 0);
+    case RecipeKind::kSetLike: return make_set_like(recipe);
     case RecipeKind::kCallObject: {
       PyObject* callable = part(recipe, 0);
       return callable == nullptr ? nullptr : call(callable, recipe, 1);
@@ -341,6 +342,20 @@ PyObject* Builder::make_partial(const Recipe& recipe) {
 }
 
 // An empty one, by the __new__ of the builtin that its class derives from.
+// Parts: the elements that have stand-ins of their hash in the constant, as they lie.
+PyObject* Builder::make_set_like(const Recipe& recipe) {
+  for (size_t i = 0; i < recipe.parts.size(); ++i)
+    if (part(recipe, i) == nullptr) return nullptr;
+  PyObject* set = clone_set(constant(recipe.constant), /*frozen=*/recipe.value != 0);
+  if (set == nullptr || recipe.parts.empty()) return set;
+  size_t next = 0;
+  replace_keys(set, [&](PyObject* key) {
+    bool stands = is_hashed_stand_in(key) && next < recipe.parts.size();
+    return stands ? Py_NewRef(part(recipe, next++)) : nullptr;
+  });
+  return set;
+}
+
 PyObject* Builder::make_container(const Recipe& recipe) {
   auto* type = reinterpret_cast<PyTypeObject*>(part(recipe, 0));
   PyObject* most = type == nullptr ? nullptr : part(recipe, 1);

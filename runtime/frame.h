@@ -406,6 +406,17 @@ inline PyObject* clone_set(PyObject* like, bool frozen) {
   return clone;
 }
 
+// Keys of a set as it lies, each in place of another of the same hash: `other` answers a new reference.
+template <typename Other>
+void replace_keys(PyObject* set, Other other) {
+  auto* in = reinterpret_cast<PySetObject*>(set);
+  for (Py_ssize_t i = 0; i <= in->mask; ++i) {
+    if (!is_entry(in->table[i])) continue;
+    PyObject* key = other(in->table[i].key);
+    if (key != nullptr) Py_SETREF(in->table[i].key, key);
+  }
+}
+
 // Entry by entry, dummies too; `same` compares two keys of one hash without running user code.
 template <typename Same>
 bool have_same_table(PyObject* a, PyObject* b, Same same) {
