@@ -12,19 +12,21 @@ if hasattr(_runtime, '_driver'):
     from kintsugi._compile import compile
     from kintsugi._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
     from kintsugi._higher_order_ops import cond
-    from kintsugi.functions import (allclose, chunk, clamp, dot, empty, empty_like, equal, get_default_dtype, index_select, is_floating_point,
-                                    isclose, isfinite, isinf, isnan, linspace, masked_fill, masked_select, max, min, mm, nan_to_num, norm, numel,
-                                    outer, rand_like, randn_like, reciprocal, rsqrt, sign, sort, split, square, std, topk, unbind, var)
+    from kintsugi.functions import (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, empty, empty_like, equal, erf, flip, get_default_dtype,
+                                    hstack, index_select, is_floating_point, isclose, isfinite, isinf, isnan, linspace, logical_xor, masked_fill,
+                                    masked_select, max, min, mm, movedim, nan_to_num, narrow, norm, numel, outer, rand_like, randn_like,
+                                    reciprocal, roll, rsqrt, select, sign, sort, split, square, std, topk, tril, triu, unbind, var, vstack)
     from kintsugi.library import ops
     from kintsugi.nn.functional import log_softmax, sigmoid, softmax
     if os.environ.get('TORCH_LOGS'):
         from kintsugi import _logging  # noqa: F401
-    __all__ += ['allclose', 'chunk', 'clamp', 'compile', 'compiler', 'cond', 'cuda', 'dot', 'empty', 'empty_like',
-                'enable_grad', 'equal', 'fx', 'get_default_dtype', 'index_select', 'inference_mode', 'is_floating_point',
-                'isclose', 'isfinite', 'isinf', 'isnan', 'library', 'linspace', 'log_softmax', 'masked_fill', 'masked_select',
-                'max', 'min', 'mm', 'nan_to_num', 'nn', 'no_grad', 'norm', 'numel', 'ops', 'outer', 'rand_like', 'randn_like',
-                'reciprocal', 'rsqrt', 'set_grad_enabled', 'sigmoid', 'sign', 'softmax', 'sort', 'split', 'square', 'std',
-                'topk', 'unbind', 'utils', 'var']
+    __all__ += ['allclose', 'bmm', 'chunk', 'clamp', 'compile', 'compiler', 'cond', 'count_nonzero', 'cuda', 'diag', 'dot',
+                'empty', 'empty_like', 'enable_grad', 'equal', 'erf', 'flip', 'fx', 'get_default_dtype', 'hstack',
+                'index_select', 'inference_mode', 'is_floating_point', 'isclose', 'isfinite', 'isinf', 'isnan', 'library',
+                'linspace', 'log_softmax', 'logical_xor', 'masked_fill', 'masked_select', 'max', 'min', 'mm', 'movedim',
+                'nan_to_num', 'narrow', 'nn', 'no_grad', 'norm', 'numel', 'ops', 'outer', 'rand_like', 'randn_like',
+                'reciprocal', 'roll', 'rsqrt', 'select', 'set_grad_enabled', 'sigmoid', 'sign', 'softmax', 'sort', 'split',
+                'square', 'std', 'topk', 'tril', 'triu', 'unbind', 'utils', 'var', 'vstack']
 
 
 _LOADED_ON_USE = ('_logging', 'export')  # what few programs want

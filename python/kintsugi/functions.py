@@ -3,7 +3,7 @@ import collections
 import math
 
 from . import _runtime as _rt
-from .nn.functional import log_softmax, sigmoid, softmax
+from .nn.functional import erf, log_softmax, sigmoid, softmax
 
 ValuesAndIndices = collections.namedtuple("ValuesAndIndices", ["values", "indices"])
 
@@ -272,7 +272,129 @@ def index_select(input, dim, index):
     return input[(slice(None),) * before + (index,)]
 
 
+def narrow(input, dim, start, length):
+    """Of a dimension the elements from start on, as a view."""
+    size = input.shape[dim]
+    start = start + size if start < 0 else start
+    if not 0 <= start <= start + length <= size:
+        raise RuntimeError(f"narrow: {length} elements from {start} on are not in dimension {dim}, which has {size}")
+    return _part(input, dim, start, start + length)
+
+
+def select(input, dim, index):
+    """One number of a dimension, which the view lacks."""
+    before = dim if dim >= 0 else input.dim() + dim
+    return input[(slice(None),) * before + (index,)]
+
+
+# ---- Arranged anew
+
+
+def repeat(input, *sizes):
+    """Copies side by side, so many along each dimension; dimensions are added in front."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = sizes[0]
+    if len(sizes) < input.dim():
+        raise RuntimeError(f"repeat: {len(sizes)} sizes for a tensor of {input.dim()} dimensions")
+    for _ in range(len(sizes) - input.dim()):
+        input = input.unsqueeze(0)
+    for dim, times in enumerate(sizes):
+        input = _part(input, dim, 0, 0) if times == 0 else _rt.cat([input] * times, dim)
+    return input.clone()
+
+
+def flip(input, *dims):
+    """The elements of these dimensions in reverse order."""
+    if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
+        dims = dims[0]
+    for dim in dims:
+        input = index_select(input, dim, _rt.arange(input.shape[dim] - 1, -1, -1))
+    return input.clone()
+
+
+def roll(input, shifts, dims=None):
+    """The elements moved along a dimension, or in row-major order; those beyond its end come first."""
+    if dims is None:
+        return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
+    size = input.shape[dims]
+    at = size - shifts % size if size > 0 else 0
+    return _rt.cat([_part(input, dims, at, size), _part(input, dims, 0, at)], dims)
+
+
+def tril(input, diagonal=0):
+    """A matrix with zeros above a diagonal."""
+    return _rt.where(_beyond_diagonal(input) <= diagonal, input, False)
+
+
+def triu(input, diagonal=0):
+    """A matrix with zeros below a diagonal."""
+    return _rt.where(_beyond_diagonal(input) >= diagonal, input, False)
+
+
+def _beyond_diagonal(input):
+    if input.dim() < 2:
+        raise RuntimeError(f"tril, triu: a matrix is wanted, not a tensor of {input.dim()} dimensions")
+    return _rt.arange(input.shape[-1]) - _rt.arange(input.shape[-2]).unsqueeze(1)
+
+
+def diag(input):
+    """The diagonal of a matrix, or a matrix with this diagonal."""
+    if input.dim() == 1:
+        return _rt.where(_rt.eye(input.shape[0], dtype=_rt.bool), input, False)
+    if input.dim() != 2:
+        raise RuntimeError(f"diag: a vector or a matrix is wanted, not a tensor of {input.dim()} dimensions")
+    rows, columns = input.shape
+    at = _rt.arange(rows if rows < columns else columns)
+    return input[at, at]
+
+
+def movedim(input, source, destination):
+    """A view with a dimension in another place."""
+    count = input.dim()
+    order = [dim for dim in range(count) if dim != source % count]
+    order.insert(destination % count, source % count)
+    return input.permute(order)
+
+
+def hstack(tensors):
+    """Joined side by side: along the second dimension, of vectors the first."""
+    tensors = list(tensors)
+    return _rt.cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
+def vstack(tensors):
+    """Joined one below the other; vectors are rows."""
+    return _rt.cat([each.unsqueeze(0) if each.dim() == 1 else each for each in tensors], 0)
+
+
+def bmm(input, mat2):
+    """The products of the matrices of two batches."""
+    if input.dim() != 3 or mat2.dim() != 3:
+        raise RuntimeError(f"bmm: two batches of matrices are wanted, not tensors of {input.dim()} and {mat2.dim()} dimensions")
+    return input @ mat2
+
+
+def count_nonzero(input, dim=None):
+    """How many elements are not zero."""
+    return (input != 0).sum(dim)
+
+
+def logical_xor(input, other):
+    """Where one of two is nonzero and the other is not."""
+    return (input != 0) != (other != 0)
+
+
 # ---- Like a tensor
+
+
+def view_as(self, other):
+    """A view in the sizes of other."""
+    return self.view(other.shape)
+
+
+def expand_as(self, other):
+    """A view that repeats dimensions of size 1, in the sizes of other."""
+    return self.expand(other.shape)
 
 
 def new_zeros(self, *size, dtype=None, device=None):
@@ -301,8 +423,9 @@ def get_default_dtype():
 
 
 # What tensors have as methods too, by the same names.
-for _function in (allclose, chunk, clamp, dot, equal, index_select, isclose, isfinite, isinf, isnan, log_softmax, masked_fill, masked_select,
-                  max, min, mm, nan_to_num, new_full, new_ones, new_tensor, new_zeros, norm, outer, reciprocal, rsqrt, sigmoid, sign,
-                  softmax, sort, split, square, std, topk, unbind, var):
+for _function in (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, equal, erf, expand_as, flip, index_select, isclose, isfinite,
+                  isinf, isnan, log_softmax, logical_xor, masked_fill, masked_select, max, min, mm, movedim, nan_to_num, narrow, new_full,
+                  new_ones, new_tensor, new_zeros, norm, outer, reciprocal, repeat, roll, rsqrt, select, sigmoid, sign, softmax, sort,
+                  split, square, std, topk, tril, triu, unbind, var, view_as):
     _rt._add_method(_function.__name__, _function)
 _rt._add_method("new_empty", new_zeros)

@@ -203,6 +203,27 @@ class Writer:
             return f"{text}.unsqueeze(0)", Tensor((1, *shape), tensor.kind)
         return f"{text}[None, ..., :2]", Tensor((1, *shape[:-1], 2), tensor.kind)
 
+    def arranged(self, depth):
+        """Powers, whole numbers, scans, elements by their numbers or by a mask."""
+        text, tensor = self.tensor(depth - 1)
+        draw, shape, kind = self.draw, tensor.shape, tensor.kind
+        if kind == "b":
+            text, kind = f"{text}.float()", "f"
+        number = self.number()
+        if not shape or draw.random() < 0.4:
+            return draw.choice([
+                (f"({text} ** {number})", Tensor(shape, "f")), (f"(2.0 ** {text})", Tensor(shape, "f")),
+                (f"{text}.pow(2)", Tensor(shape, kind)), (f"kt.{draw.choice(['floor', 'ceil', 'round', 'trunc', 'sign'])}({text})", Tensor(shape, kind)),
+                (f"{text}.clamp(-1, {number})", Tensor(shape, "f")), (f"{text}.masked_fill({text} > 0, -1)", Tensor(shape, kind))])
+        mask = (f"?{draw.randrange(1000)}",)  # a size that nobody knows
+        return draw.choice([
+            (f"{text}.cumsum(0)", Tensor(shape, kind)), (f"{text}.argsort(0)", Tensor(shape, "i")),
+            (f"{text}.sort({len(shape) - 1}).values", Tensor(shape, kind)), (f"{text}.max(0).values", Tensor(shape[1:], kind)),
+            (f"{text}.topk(1, 0).indices", Tensor((1, *shape[1:]), "i")), (f"{text}[kt.tensor([0, -1, 0])]", Tensor((3, *shape[1:]), kind)),
+            (f"{text}[..., kt.tensor([[1, 0]])]", Tensor((*shape[:-1], 1, 2), kind)), (f"{text}[[n % 2, 0]]", Tensor((2, *shape[1:]), kind)),
+            (f"{text}[{text} > {draw.choice('01')}]", Tensor(mask, kind)), (f"{text}.argmin(0)", Tensor(shape[1:], "i")),
+            (f"{text}.chunk(2)[0]", Tensor((f"{shape[0]}/2", *shape[1:]), kind))])
+
     def product(self, depth):
         name = self.known(lambda tensor: len(tensor.shape) in (1, 2) and tensor.kind == "f")
         if name is None:
@@ -283,7 +304,8 @@ class Writer:
         if tensor.shape:
             choices += [f"{target}[{draw.choice(['0', '-1', 'n % 3', '1:', '::2', ':'])}] = {self.number()}",
                         f"{target}[0] += {target}[-1]", f"{target}[1:] = {target}[:-1]", f"{target}.T.mul_(2)",
-                        f"{target}[:-1] += {target}[1:]", f"{target}[:] = {value}"]
+                        f"{target}[:-1] += {target}[1:]", f"{target}[:] = {value}", f"{target}[{target} > 1] = {self.number()}",
+                        f"{target}[kt.tensor([0, -1])] {draw.choice(['=', '+='])} {self.number()}"]
         return Statement(draw.choice(choices))
 
     def effect(self, scope):
@@ -540,7 +562,7 @@ class Writer:
 
 
 SHAPES = [("N",), ("N",), ("N", 3), (3, "N"), ("N", "N"), (), (1, "N"), (3,), (2, 3, "N")]
-EXPRESSIONS = [Writer.binary] * 6 + [Writer.unary] * 3 + [Writer.view] * 4 + [
+EXPRESSIONS = [Writer.binary] * 6 + [Writer.unary] * 3 + [Writer.view] * 4 + [Writer.arranged] * 2 + [
     Writer.negation, Writer.compare, Writer.choose, Writer.choose, Writer.reduction, Writer.reduction, Writer.product,
     Writer.joined, Writer.cast, Writer.called, Writer.called]
 STATEMENTS = [(Writer.assign, 8), (Writer.in_place, 4), (Writer.effect, 4), (Writer.branch, 3), (Writer.loop, 2),
