@@ -586,8 +586,11 @@ Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   PyObject* a = stand_in(tensor, &has_words);
   PyObject* b = stand_in(key, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call))
+  if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call)) {
+    if (a != nullptr && b != nullptr && !PyErr_Occurred())
+      return stop(BreakReason::k_method, "an index by lists, or by tensors beside slices and ints");
     return refused_call("index", has_words, {tensor, key});
+  }
   Flow flow = tensor_meaning(call, tensor_slot(interned.getitem), {tensor, key}, nullptr, has_words, out);
   if (flow != Flow::kGo || !has_words || tensor->dynamic) return flow;
   // A dimension picked by a word is gone whichever element it picks; only slices make sizes of words.
@@ -605,8 +608,12 @@ Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
   PyObject* b = stand_in(key, &has_words);
   PyObject* c = stand_in(value, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call))
+  if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call)) {
+    if (a != nullptr && b != nullptr && c != nullptr && !PyErr_Occurred())
+      return stop(BreakReason::k_method,
+                  "an item assignment by tensors, unless of a number by a mask of the same sizes");
     return refused_call("item assignment", has_words, {tensor, key, value});
+  }
   if (call.op == Op::k_where && value->kind == ValueKind::kInt)  // it may become too large for a kernel's number
     return stop(BreakReason::k_tensor_call, "an int that varies, stored by a mask");
   Value* ignored = nullptr;

@@ -146,15 +146,19 @@ def sign(input):
 # ---- Along dimensions
 
 
-def max(input, dim=None, keepdim=False):
+def max(input, dim=None, keepdim=False, *, other=None):
     """The greatest element; the greater ones of two tensors; along a dimension (values, indices)."""
+    if other is not None:
+        return _rt.max(input, other)
     if dim is None or type(dim) is _rt.Tensor:
         return _rt.max(input, dim)
     return ValuesAndIndices(input.amax(dim, keepdim), input.argmax(dim, keepdim))
 
 
-def min(input, dim=None, keepdim=False):
+def min(input, dim=None, keepdim=False, *, other=None):
     """The smallest element; the smaller ones of two tensors; along a dimension (values, indices)."""
+    if other is not None:
+        return _rt.min(input, other)
     if dim is None or type(dim) is _rt.Tensor:
         return _rt.min(input, dim)
     return ValuesAndIndices(input.amin(dim, keepdim), input.argmin(dim, keepdim))

@@ -304,3 +304,13 @@ def test_what_is_stored_by_a_mask_may_be_written_to(stress):
     for bad in (kt.ones(1).expand(3), kt.from_numpy(np.frombuffer(b"12345678" * 3, "float64"))):
         assert check(lambda x: x.__setitem__(x > 0, 1.0), bad)[0] in (RuntimeError, ValueError)
         assert check(lambda x: x.__setitem__(kt.tensor([0]), 1.0), bad)[0] in (RuntimeError, ValueError)
+
+
+def test_names_of_aten(stress):
+    aten = kt.ops.aten
+    x = kt.ones(2) * 3
+    assert check(lambda x: (aten.add.Tensor(x, x), aten.relu.default(x), aten.pow(x, 2), aten.mul.Scalar(x, 2), kt.max(x, other=x + 1)), x,
+                 stress=stress)[2][2] == "[9.0, 9.0]"
+    assert repr(aten.add) == "<operator aten.add>"
+    with pytest.raises(AttributeError, match="aten::no_such"):
+        aten.no_such
