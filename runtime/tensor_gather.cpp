@@ -200,7 +200,8 @@ bool has_choice(Borrowed key) {
 
 PyObject* get_chosen(const TensorObject* tensor, Borrowed key) {
   Choice choice;
-  return choose(tensor, key, &choice) ? take(choice, choice.view.get()) : nullptr;
+  if (!choose(tensor, key, &choice)) return nullptr;
+  return choice.numbers.empty() ? choice.view.release() : take(choice, choice.view.get());  // arrays without dimensions
 }
 
 bool set_chosen(TensorObject* tensor, Borrowed key, Borrowed value) {
@@ -209,6 +210,7 @@ bool set_chosen(TensorObject* tensor, Borrowed key, Borrowed value) {
   const Layout& part = *as_tensor(choice.view.get())->layout;
   if (!check_writable(tensor, shape_of(part))) return false;
   if (tensor->layout->gradients != 0 && !check_gradients_in_place(tensor, /*part=*/true)) return false;
+  if (choice.numbers.empty()) return store_into(as_tensor(choice.view.get()), shape_of(part), 0, value);
   Ref offsets = offsets_of(part);
   Ref places(offsets ? take(choice, offsets.get()) : nullptr);
   if (!places) return false;

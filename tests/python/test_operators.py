@@ -189,6 +189,14 @@ def test_indices(name, dtype, stress):
         assert check(store, x, tensors(key), kt.from_numpy(np.array(part)), stress=stress, followed=False) == wanted(filled)
 
 
+def test_arrays_as_keys():
+    x = kt.arange(6).reshape(2, 3) * 1.0
+    assert x[np.array(1)].tolist() == x[1].tolist() and x[np.array([1, 0])].tolist() == x[[1, 0]].tolist()
+    assert x[np.array([True, False])].tolist() == x[:1].tolist() == x[[True, False]].tolist() and x[[]].shape == (0, 3)
+    x[np.array(0)] = 9.0
+    assert x[0].tolist() == [9.0] * 3
+
+
 WRONG_KEYS = {
     "a number beyond": (lambda x: x[kt.tensor([0, 3])], IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
     "a number below": (lambda x: x[kt.tensor([-4])], IndexError, "-4 is out of bounds"),
