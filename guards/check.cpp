@@ -10,6 +10,8 @@
 #include "runtime/frame.h"
 #include "runtime/tensor_layout.h"
 
+#include <structmember.h>
+
 namespace kintsugi {
 namespace {
 
@@ -350,6 +352,8 @@ PyObject* Checker::find_in(PyObject* dict, const Guard& guard, GuardCache* cache
   if (value == nullptr) return nullptr;
   const auto form = values_of(dict) != nullptr ? GuardCache::Form::kSplitDict : GuardCache::Form::kDict;
   if (choose_form_ || cache->form == form) note_place(cache, form, find_in_dict(dict, key), key, dict_offset);
+  cache->version = version_of_dict(dict);
+  cache->value = value;
   return value;
 }
 
@@ -604,8 +608,27 @@ std::string to_text(const MissReport& report) {
          report.found;
 }
 
+// Of a class without a __setattr__ of its own.
+static AttributePlace attribute_place(const void* type_object, const void* name_object) {
+  auto* type = static_cast<PyTypeObject*>(const_cast<void*>(type_object));
+  auto* name = static_cast<PyObject*>(const_cast<void*>(name_object));
+  if (type == nullptr || name == nullptr || !PyUnicode_CheckExact(name)) return {};
+  PyObject* in_class = _PyType_Lookup(type, name);
+  if (in_class != nullptr && Py_TYPE(in_class)->tp_descr_set != nullptr) {
+    if (Py_TYPE(in_class) != &PyMemberDescr_Type) return {};
+    const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member;
+    if (member->type != T_OBJECT_EX || (member->flags & READONLY) != 0) return {};
+    return {AttributePlace::Form::kSlot, static_cast<int32_t>(member->offset)};
+  }
+  const PyDictKeysObject* keys = PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT) ? shared_keys_of(type) : nullptr;
+  const ValuePlace place = keys != nullptr ? find_key(keys, name, /*in_values=*/true) : ValuePlace{};
+  if (place.keys == nullptr) return {};
+  return {AttributePlace::Form::kInlineValues, place.entry_offset};
+}
+
 void learn_object_facts(const void* tensor_type) {
   ObjectFacts facts;
+  facts.attribute_place = &attribute_place;
   facts.references_offset = offsetof(PyObject, ob_refcnt);
   facts.type_offset = offsetof(PyObject, ob_type);
   facts.size_offset = offsetof(PyVarObject, ob_size);

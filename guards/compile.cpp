@@ -43,6 +43,7 @@ void GuardCompiler::emit() {
 }
 
 void GuardCompiler::emit_stubs(Label missed) {
+  for (const Place& place : places_) emit_place(place);
   for (const Stub& stub : slows_) {
     e_.bind(stub.label);
     e_.move(Reg::kArgument0, Reg::kState);
@@ -300,46 +301,61 @@ void GuardCompiler::type_must_be(Reg object, const void* type, Label otherwise) 
 
 // ---- Dicts and instances ------------------------------------------------------------------------
 
-// keys = the keys object of `dict`: the one of the cache, and of the same size and kind (a new one may have an old
-// one's address), so that the entry may be read. Leaves kScratch2 = the cache's address.
-void GuardCompiler::place_must_hold(Reg dict, Reg keys) {
-  const ObjectFacts& facts = object_facts();
-  e_.load_immediate(kScratch2, &cache());
-  e_.load(keys, at(dict, facts.dict_keys_offset));
-  e_.compare(keys, at(kScratch2, offsetof(GuardCache, keys)));
-  e_.jump_if(Condition::kNotEqual, slow());
-  e_.load_32(Reg::kResult, at(keys, facts.keys_geometry_offset));
-  e_.bit_and_32(Reg::kResult, facts.keys_geometry_mask);
-  e_.compare_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, geometry)));
-  e_.jump_if(Condition::kNotEqual, slow());
-}
-
+// While the dict has the version that it had, the value is the one it had; else see emit_place.
 void GuardCompiler::load_from_dict(const Guard& guard, Reg dict) {
-  const ObjectFacts& facts = object_facts();
   const GuardCache::Form form = cache().form;
   if ((form != GuardCache::Form::kDict && form != GuardCache::Form::kSplitDict) || binding(guard.constant) == nullptr) {
     e_.jump(slow());
     define(guard.dst);
     return;
   }
-  Reg keys = kScratch;
-  place_must_hold(dict, keys);
+  Place place{current_, e_.new_label(), e_.new_label(), slow(), dict, define(guard.dst)};
+  e_.load_immediate(kScratch2, &cache());
+  e_.load(kScratch, at(dict, object_facts().dict_version_offset));
+  e_.compare(kScratch, at(kScratch2, offsetof(GuardCache, version)));
+  e_.jump_if(Condition::kNotEqual, place.label);
+  e_.load(place.result, at(kScratch2, offsetof(GuardCache, value)));
+  e_.bind(place.resume);
+  keep(guard.dst, place.result);
+  places_.push_back(place);
+}
+
+// Out of line: kScratch is the dict's version, kScratch2 the cache's address. The keys object must be the one of the
+// cache, and of the same size and kind (a new one may have an old one's address), so that the entry may be read.
+void GuardCompiler::emit_place(const Place& place) {
+  const ObjectFacts& facts = object_facts();
+  const GuardCache& cache = program_.caches[static_cast<size_t>(place.guard)];
+  const Guard& guard = program_.guards[static_cast<size_t>(place.guard)];
+  const Reg keys = kScratch;
+  e_.bind(place.label);
+  e_.load(keys, at(place.dict, facts.dict_keys_offset));
+  e_.compare(keys, at(kScratch2, offsetof(GuardCache, keys)));
+  e_.jump_if(Condition::kNotEqual, place.slow);
+  e_.load_32(Reg::kResult, at(keys, facts.keys_geometry_offset));
+  e_.bit_and_32(Reg::kResult, facts.keys_geometry_mask);
+  e_.compare_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, geometry)));
+  e_.jump_if(Condition::kNotEqual, place.slow);
   // The name, then the value right after it.
   e_.load_signed_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, name_offset)));
   e_.add(keys, Reg::kResult);
   e_.compare(at(keys), binding(guard.constant));
-  e_.jump_if(Condition::kNotEqual, slow());
-  if (form == GuardCache::Form::kDict) {
-    load_result(guard.dst, at(keys, 8));
+  e_.jump_if(Condition::kNotEqual, place.slow);
+  if (cache.form == GuardCache::Form::kDict) {
+    e_.load(keys, at(keys, 8));
   } else {
-    e_.load_signed_32(kScratch2, at(kScratch2, offsetof(GuardCache, value_offset)));
-    e_.load(keys, at(dict, facts.dict_values_offset));
+    e_.load_signed_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, value_offset)));
+    e_.load(keys, at(place.dict, facts.dict_values_offset));
     e_.test(keys);
-    e_.jump_if(Condition::kEqual, slow());
-    load_result(guard.dst, at(keys, kScratch2));
+    e_.jump_if(Condition::kEqual, place.slow);
+    e_.load(keys, at(keys, Reg::kResult));
   }
-  e_.test(hold(guard.dst));
-  e_.jump_if(Condition::kEqual, slow());
+  e_.test(keys);
+  e_.jump_if(Condition::kEqual, place.slow);
+  e_.store(at(kScratch2, offsetof(GuardCache, value)), keys);
+  e_.load(Reg::kResult, at(place.dict, facts.dict_version_offset));
+  e_.store(at(kScratch2, offsetof(GuardCache, version)), Reg::kResult);
+  e_.move(place.result, keys);
+  e_.jump(place.resume);
 }
 
 void GuardCompiler::load_instance_value(const Guard& guard) {

@@ -47,11 +47,18 @@ class GuardCompiler {
     ValueId reload[kPool];  // what the registers hold where the code goes on
   };
 
+  // A dict that changed since: the value is read from where it lay.
+  struct Place {
+    int guard;
+    Label label, resume, slow;
+    Reg dict, result;
+  };
+
   void emit_guard(const Guard& guard);
   void type_must_be(Reg object, const void* type, Label otherwise);
   void next_item(const Guard& guard);
-  void place_must_hold(Reg dict, Reg keys);
   void load_from_dict(const Guard& guard, Reg dict);
+  void emit_place(const Place& place);
   void load_instance_value(const Guard& guard);
   void instance_must_lack(const Guard& guard);
   void version_must_hold();
@@ -77,6 +84,7 @@ class GuardCompiler {
   int current_ = 0;
   Label miss_{}, slow_{};
   std::vector<Stub> misses_, slows_;
+  std::vector<Place> places_;
   std::vector<size_t> offsets_;
 };
 

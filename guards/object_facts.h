@@ -5,6 +5,12 @@
 
 namespace kintsugi {
 
+// Where a store to an attribute of an instance goes as long as the class has the version that it had.
+struct AttributePlace {
+  enum class Form : uint8_t { kNone, kInlineValues, kSlot } form = Form::kNone;
+  int32_t offset = 0;  // bytes from the array of values, or from the object
+};
+
 struct ObjectFacts {
   int32_t references_offset = 0;  // PyObject.ob_refcnt
   int32_t type_offset = 8;        // PyObject.ob_type
@@ -25,6 +31,7 @@ struct ObjectFacts {
   int32_t range_iterator_index = 16, range_iterator_start = 24, range_iterator_step = 32, range_iterator_length = 40;
   const void *tensor_type = nullptr, *int_type = nullptr, *float_type = nullptr, *list_type = nullptr,
              *tuple_type = nullptr, *dict_type = nullptr, *range_iterator_type = nullptr, *list_iterator_type = nullptr;
+  AttributePlace (*attribute_place)(const void* type, const void* name) = nullptr;
   int (*grad_mode)() = nullptr;                   // of the calling thread
   const int32_t* threads_without_grad = nullptr;  // how many have another one than 0
   void *true_object = nullptr, *false_object = nullptr, *none_object = nullptr;

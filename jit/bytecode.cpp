@@ -168,13 +168,15 @@ class BitRow {
   uint64_t* words_;
 };
 
-// Names through which a frame's locals are read from outside its bytecode.
-bool names_any(const PyCodeObject* code, std::initializer_list<const char*> names) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
-    for (const char* name : names) {
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
-    }
-  }
+std::vector<PyObject*> interned_names(std::initializer_list<const char*> names) {
+  std::vector<PyObject*> objects;
+  for (const char* name : names) objects.push_back(PyUnicode_InternFromString(name));
+  return objects;
+}
+// A code object's names are interned: Objects/codeobject.c, intern_strings.
+bool names_any(const PyCodeObject* code, const std::vector<PyObject*>& names) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    if (std::find(names.begin(), names.end(), PyTuple_GET_ITEM(code->co_names, i)) != names.end()) return true;
   return false;
 }
 
@@ -187,7 +189,8 @@ std::vector<uint64_t> always_live(const Bytecode& bytecode) {
     if (row_of(instruction.opcode).operand == Operand::kCell) bits.set(instruction.argument);
   }
   for (int i = 0; i < code->co_nfreevars; ++i) bits.set(code->co_nlocalsplus - 1 - i);
-  if (names_any(code, {"super"}) && code->co_nlocalsplus > 0) bits.set(0);
+  static const std::vector<PyObject*> super = interned_names({"super"});
+  if (names_any(code, super) && code->co_nlocalsplus > 0) bits.set(0);
   if (bytecode.calls_frame_readers) {
     for (int i = 0; i < code->co_nlocalsplus; ++i) bits.set(i);
   }
@@ -211,6 +214,16 @@ void compute_liveness(Bytecode* bytecode) {
     for (int32_t index = count - 1; index >= 0; --index) {
       const Instruction& instruction = bytecode->instructions[index];
       Path flow = row_of(instruction.opcode).flow;
+      if (words == 1 && flow == Path::kNext && index + 1 < count && bytecode->handlers.empty()) {  // nearly all
+        uint64_t before = bytecode->live[index + 1];
+        if (instruction.opcode == Opcode::k_STORE_FAST) before &= ~(uint64_t{1} << instruction.argument);
+        if (instruction.opcode == Opcode::k_LOAD_FAST || instruction.opcode == Opcode::k_DELETE_FAST)
+          before |= uint64_t{1} << instruction.argument;
+        before |= always[0];
+        changed = changed || (goes_back && bytecode->live[index] != before);
+        bytecode->live[index] = before;
+        continue;
+      }
       auto join = [&](int32_t other) {
         for (int32_t word = 0; word < words; ++word) row[word] |= bytecode->live[other * words + word];
       };
@@ -272,9 +285,11 @@ Bytecode* decode(PyCodeObject* code) {
   auto bytecode = std::make_unique<Bytecode>();
   bytecode->code = code;
   bytecode->words = std::max(1, (code->co_nlocalsplus + 63) / 64);
-  bytecode->calls_frame_readers =
-      names_any(code, {"locals", "vars", "dir", "eval", "exec", "breakpoint", "set_trace", "_getframe", "currentframe",
-                       "_current_frames", "inspect", "pdb", "f_locals"});
+  // Through these a frame's locals are read from outside its bytecode.
+  static const std::vector<PyObject*> readers =
+      interned_names({"locals", "vars", "dir", "eval", "exec", "breakpoint", "set_trace", "_getframe", "currentframe",
+                      "_current_frames", "inspect", "pdb", "f_locals"});
+  bytecode->calls_frame_readers = names_any(code, readers);
   bytecode->left_alone = is_left_alone(code);
   decode_instructions(bytecode.get());
   decode_handlers(bytecode.get());

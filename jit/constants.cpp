@@ -4,11 +4,45 @@
 
 namespace kintsugi {
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kMostSpare = 0;  // or uses after the end would not show
+#else
+constexpr size_t kMostSpare = 8;
+#endif
+std::vector<std::unique_ptr<ValueArena::Block>>& ValueArena::spare() {
+  static auto& blocks = *[] {
+    auto* made = new std::vector<std::unique_ptr<Block>>;
+    made->reserve(kMostSpare);  // giving one back takes no memory
+    return made;
+  }();
+  return blocks;
+}
+
+Value& ValueArena::add() {
+  if (size_ == blocks_.size() * kPerBlock) {
+    if (spare().empty()) {
+      blocks_.push_back(std::make_unique_for_overwrite<Block>());
+    } else {
+      blocks_.push_back(std::move(spare().back()));
+      spare().pop_back();
+    }
+  }
+  return *new (at(size_++)) Value;
+}
+
+ValueArena::~ValueArena() {
+  for (size_t i = size_; i > 0; --i) at(i - 1)->~Value();
+  while (!blocks_.empty() && spare().size() < kMostSpare) {
+    spare().push_back(std::move(blocks_.back()));
+    blocks_.pop_back();
+  }
+}
+
 Value* Tracer::make(ValueKind kind) {
-  arena_.emplace_back();
-  arena_.back().kind = kind;
-  arena_.back().serial = static_cast<int32_t>(arena_.size());
-  return &arena_.back();
+  Value& value = arena_.add();
+  value.kind = kind;
+  value.serial = static_cast<int32_t>(arena_.size());
+  return &value;
 }
 
 Value* Tracer::constant(PyObject* object) {

@@ -47,18 +47,25 @@ bool make_kernels(SegmentCode* code, OpError* error) {
 }  // namespace
 
 SegmentCode* emit_segment(Plan plan, std::vector<void*> bindings, std::vector<GuardCache> caches, OpError* error) {
-  std::string fault = verify(plan);
+  return emit_segment(&plan, &bindings, &caches, error);
+}
+
+SegmentCode* emit_segment(Plan* plan, std::vector<void*>* bindings, std::vector<GuardCache>* caches, OpError* error) {
+  std::string fault = verify(*plan);
   if (!fault.empty()) {
     *error = {ErrorKind::kRuntime, "the plan is not legal: " + fault};
     return nullptr;
   }
   auto* code = new SegmentCode;
-  code->plan = std::move(plan);
-  code->bindings = std::move(bindings);
+  code->plan = std::move(*plan);
+  code->bindings = std::move(*bindings);
   code->bindings.resize(code->plan.constants.size());
-  code->caches = std::move(caches);
+  code->caches = std::move(*caches);
   code->caches.resize(code->plan.guards.size());
   if (!make_kernels(code, error) || !GlueEmitter(code).emit(error)) {
+    *plan = std::move(code->plan);
+    *bindings = std::move(code->bindings);
+    *caches = std::move(code->caches);
     free_segment(code);
     return nullptr;
   }
@@ -172,9 +179,13 @@ bool GlueEmitter::emit_fast_return(const Exit& exit) {
 
 // The last reference goes through the helper, which knows how to end an object.
 void GlueEmitter::release_value(ValueId value) {
+  e_.load(Reg::kArgument0, value_at(value));
+  release_argument();
+}
+
+void GlueEmitter::release_argument() {
   const Memory references = at(Reg::kArgument0, object_facts().references_offset);
   Label shared = e_.new_label(), done = e_.new_label();
-  e_.load(Reg::kArgument0, value_at(value));
   e_.compare(references, int64_t{1});
   e_.jump_if(Condition::kNotEqual, shared);
   load_helper(Reg::kResult);

@@ -73,6 +73,8 @@ inline GuardInput guard_input(const NativeState& state) { return {state.slots, s
 // An exit of kind kReturn whose recipe is a value, a constant or a box of a truth leaves with NativeState::result
 // holding a reference and all other owned values released. Every other exit leaves them to the driver.
 SegmentCode* emit_segment(Plan plan, std::vector<void*> bindings, std::vector<GuardCache> caches, OpError* error);
+// Takes what is given; on failure all of it is there again.
+SegmentCode* emit_segment(Plan* plan, std::vector<void*>* bindings, std::vector<GuardCache>* caches, OpError* error);
 void free_segment(SegmentCode* code);
 std::string disassemble(const SegmentCode& code);  // through Zydis, each part named
 

@@ -17,6 +17,7 @@ class GlueEmitter {
   void emit_exit(ExitId exit);
   bool emit_fast_return(const Exit& exit);
   void release_value(ValueId value);
+  void release_argument();  // drops the reference in kArgument0
 
   // glue_steps.cpp
   void emit_step(const Step& step);
@@ -33,6 +34,7 @@ class GlueEmitter {
   void emit_float_compare(const Step& step);
   void emit_box_bool(ValueId truth);  // kResult = a new reference
   void emit_range_next(const Step& step);
+  void emit_attribute_set(const Step& step);
   void call_step_helper(const Step& step);
 
   void note(CodePart::Kind kind, size_t index);
@@ -46,6 +48,7 @@ class GlueEmitter {
   const Plan& plan_;
   int32_t frame_bytes_ = 0;  // KernelBlock and scratch, when kernels are called directly
   std::vector<Label> exits_;
+  std::vector<int32_t> class_guards_;  // by value: the type_version guard of it; -1: none. Filled when first asked for
 };
 
 }  // namespace kintsugi

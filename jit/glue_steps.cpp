@@ -103,6 +103,7 @@ void GlueEmitter::emit_step(const Step& step) {
     case StepKind::k_check: e_.compare(value_at(step.a), step.imm); return e_.jump_if(Condition::kNotEqual, fail(step));
     case StepKind::k_box_bool: emit_box_bool(step.a); return e_.store(value_at(step.dst), Reg::kResult);
     case StepKind::k_range_next: return emit_range_next(step);
+    case StepKind::k_attribute_set: return emit_attribute_set(step);
     case StepKind::k_type_check:
       e_.load(Reg::kTemp0, value_at(step.a));
       e_.compare(at(Reg::kTemp0, object_facts().type_offset), code_->bindings[static_cast<size_t>(step.constant)]);
@@ -338,6 +339,53 @@ void GlueEmitter::emit_box_bool(ValueId truth) {
   e_.compare(value_at(truth), int64_t{0});
   e_.move_if(Condition::kEqual, Reg::kResult, Reg::kTemp0);
   e_.add(at(Reg::kResult, object_facts().references_offset), 1);
+}
+
+// In place where the class has the version that its guard saw and the attribute is set already, as STORE_ATTR does
+// (CPython 3.11, Python/ceval.c, STORE_ATTR_INSTANCE_VALUE and STORE_ATTR_SLOT); through the helper otherwise.
+void GlueEmitter::emit_attribute_set(const Step& step) {
+  const ObjectFacts& facts = object_facts();
+  if (class_guards_.empty()) {
+    class_guards_.assign(static_cast<size_t>(plan_.value_count) + 1, -1);
+    for (size_t i = 0; i < plan_.guards.size(); ++i) {
+      if (plan_.guards[i].kind == GuardKind::k_type_version)
+        class_guards_[static_cast<size_t>(plan_.guards[i].a)] = static_cast<int32_t>(i);
+    }
+  }
+  const int32_t index = class_guards_[static_cast<size_t>(step.a)];
+  const Guard* guard = index < 0 ? nullptr : &plan_.guards[static_cast<size_t>(index)];
+  AttributePlace place;
+  const void* type = nullptr;
+  if (guard != nullptr && guard->imm != 0 && facts.attribute_place != nullptr) {
+    type = code_->bindings[static_cast<size_t>(guard->constant)];
+    place = facts.attribute_place(type, code_->bindings[static_cast<size_t>(step.constant)]);
+  }
+  if (place.form == AttributePlace::Form::kNone) return call_step_helper(step);
+
+  const Reg object = Reg::kTemp0, value = Reg::kTemp1, old = Reg::kArgument0;
+  Label slow = e_.new_label(), done = e_.new_label();
+  e_.load(object, value_at(step.a));
+  e_.load(value, at(object, facts.type_offset));
+  e_.compare(value, reinterpret_cast<int64_t>(type));
+  e_.jump_if(Condition::kNotEqual, slow);
+  e_.compare_32(at(value, facts.type_version_offset), static_cast<int32_t>(guard->imm));
+  e_.jump_if(Condition::kNotEqual, slow);
+  if (place.form == AttributePlace::Form::kInlineValues) {
+    e_.load(object, at(object, facts.inline_values_offset));
+    e_.test(object);
+    e_.jump_if(Condition::kEqual, slow);
+  }
+  e_.load(old, at(object, place.offset));
+  e_.test(old);
+  e_.jump_if(Condition::kEqual, slow);
+  e_.load(value, value_at(step.b));
+  e_.add(at(value, facts.references_offset), 1);
+  e_.store(at(object, place.offset), value);
+  release_argument();
+  e_.jump(done);
+  e_.bind(slow);
+  call_step_helper(step);
+  e_.bind(done);
 }
 
 // CPython 3.11, Objects/rangeobject.c: index, start, step and length are C longs; the iterator makes no overflow.

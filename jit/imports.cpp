@@ -8,11 +8,36 @@ namespace kintsugi {
 
 static Flow plain_import(Tracer& t) { return t.stop(BreakReason::k_import_name); }
 
+// What our package loads when it is named first (_ON_USE of its __init__) is loaded now: plain code would have it.
+void Tracer::load_on_use(PyObject* module, PyObject* name) {
+  PyObject* ours = PyDict_GetItemString(PyImport_GetModuleDict(), "kintsugi");
+  if (module != ours || ours == nullptr || !PyModule_CheckExact(ours)) return;
+  PyObject* names = PyModule_GetDict(ours);
+  PyObject* on_use = PyDict_GetItemString(names, "_ON_USE");
+  if (on_use == nullptr || !PyDict_CheckExact(on_use) || PyDict_GetItemWithError(names, name) != nullptr) return;
+  bool is_one = PyDict_GetItemWithError(on_use, name) != nullptr;
+  PyObject *key, *defined;
+  for (Py_ssize_t position = 0; !is_one && PyDict_Next(on_use, &position, &key, &defined);)
+    is_one = PySequence_Contains(defined, name) > 0;
+  if (is_one) {
+    expect_foreign_code();
+    Ref loaded(PyObject_GetAttr(ours, name));
+  }
+  PyErr_Clear();
+}
+
 // A module that sys.modules has, loaded to its end. The guard says that it still is that one.
 static Value* loaded_module(Tracer& t, PyObject* name) {
   PyObject* modules = PyImport_GetModuleDict();
   if (modules == nullptr || !PyDict_CheckExact(modules)) return nullptr;
   PyObject* found = PyDict_GetItemWithError(modules, name);
+  static PyObject* ours = PyUnicode_InternFromString("kintsugi.");
+  if (PyObject* package = PyDict_GetItemString(modules, "kintsugi");
+      found == nullptr && package != nullptr && PyUnicode_Tailmatch(name, ours, 0, PY_SSIZE_T_MAX, -1) > 0) {
+    Ref rest(PyUnicode_Substring(name, PyUnicode_GET_LENGTH(ours), PY_SSIZE_T_MAX));
+    if (rest) t.load_on_use(package, rest.get());
+    found = PyDict_GetItemWithError(modules, name);
+  }
   PyErr_Clear();
   if (found == nullptr || !PyModule_CheckExact(found)) return nullptr;
   PyObject* spec = PyDict_GetItemString(PyModule_GetDict(found), "__spec__");
@@ -93,7 +118,9 @@ Flow Tracer::import_name(PyObject* name) {
     Value* dict = wrap_bound(PyModule_GetDict(module->object), "module " + text_of(whole.get()));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names->object); ++i) {
       PyObject* each = PyTuple_GET_ITEM(names->object, i);
-      if (!PyUnicode_CheckExact(each) || dict_get(dict, each) == nullptr) return plain_import(*this);
+      if (!PyUnicode_CheckExact(each)) return plain_import(*this);
+      load_on_use(module->object, each);
+      if (dict_get(dict, each) == nullptr) return plain_import(*this);
     }
   }
   stack.push_back(module);

@@ -239,6 +239,7 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
 static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** out) {
   if (Py_TYPE(module->object)->tp_getattro != PyModule_Type.tp_getattro)
     return t.stop(BreakReason::k_attribute, "a module of its own class");
+  t.load_on_use(module->object, name);
   PyObject* dict = PyModule_GetDict(module->object);
   Value* names = t.wrap_bound(
       dict, std::string("module ") + (PyModule_GetName(module->object) ? PyModule_GetName(module->object) : "?"));

@@ -278,6 +278,7 @@ class Tracer {
   // ---- imports.cpp
   Flow import_name(PyObject* name);
   Flow import_from(PyObject* name);
+  void load_on_use(PyObject* module, PyObject* name);
   Flow local_names(Value** out);                     // locals()
   Value* cell_content(Value* cell, PyObject* name);  // null: it is empty
 
@@ -530,7 +531,7 @@ class Tracer {
   TraceResult* result_;
   const int attempt_;  // at this trace
   Trace trace_;
-  std::deque<Value> arena_;
+  ValueArena arena_;
   std::set<void*> shared_;        // see expect_foreign_code
   int nesting_ = 0, nested_ = 0;  // see Nesting
   std::deque<TraceFrame> frames_;

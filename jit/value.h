@@ -2,6 +2,7 @@
 // would be made of (its recipe). Values live in the tracer's arena for the length of one trace; identity is pointer
 // identity.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,44 @@ struct Value {
   bool has_origins() const { return id != kNoValue && source >= 0; }  // a real list's items may be from the entry
   bool is_real() const { return id != kNoValue && !is_number(); }     // an object exists at run time
   bool is_virtual() const { return !is_real() && !is_number() && !is_constant(); }
+};
+
+// The values of one trace, in blocks that later traces take over. Under the lock, as tracing is.
+class ValueArena {
+ public:
+  ValueArena() = default;
+  ValueArena(const ValueArena&) = delete;
+  ValueArena& operator=(const ValueArena&) = delete;
+  ~ValueArena();
+  Value& add();
+  size_t size() const { return size_; }
+  Value& operator[](size_t index) { return *at(index); }
+
+  template <class T>
+  struct Iterator {
+    const ValueArena* arena;
+    size_t index;
+    T& operator*() const { return *arena->at(index); }
+    Iterator& operator++() { return ++index, *this; }
+    bool operator!=(const Iterator& other) const { return index != other.index; }
+  };
+  Iterator<Value> begin() { return {this, 0}; }
+  Iterator<Value> end() { return {this, size_}; }
+  Iterator<const Value> begin() const { return {this, 0}; }
+  Iterator<const Value> end() const { return {this, size_}; }
+
+ private:
+  static constexpr size_t kPerBlock = 16;
+  struct Block {
+    alignas(Value) unsigned char bytes[kPerBlock * sizeof(Value)];
+  };
+  static std::vector<std::unique_ptr<Block>>& spare();
+  Value* at(size_t index) const {
+    return reinterpret_cast<Value*>(blocks_[index / kPerBlock]->bytes) + index % kPerBlock;
+  }
+
+  std::vector<std::unique_ptr<Block>> blocks_;
+  size_t size_ = 0;
 };
 
 }  // namespace kintsugi

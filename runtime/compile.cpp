@@ -269,10 +269,10 @@ void tell(const Entry& entry, const Segment& segment, const TraceResult& traced,
 
 // Code memory may be short: the oldest segments make room, first in ordinary use as under tiny_code_memory. More of
 // them each time, or a large segment among many small ones would be emitted as often as there are small ones.
-SegmentCode* emit_with_room(const TraceResult& traced, OpError* error) {
+SegmentCode* emit_with_room(TraceResult& traced, OpError* error) {
   for (int evicted = 1;; evicted *= 2) {
     *error = {};
-    SegmentCode* code = emit_segment(traced.plan, traced.bindings, traced.caches, error);
+    SegmentCode* code = emit_segment(&traced.plan, &traced.bindings, &traced.caches, error);
     if (code != nullptr || error->kind != ErrorKind::kMemory || !evict_oldest(nullptr)) return code;
     for (int i = 1; i < evicted && evict_oldest(nullptr); ++i) {
     }

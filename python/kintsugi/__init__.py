@@ -7,19 +7,19 @@ __version__ = "0.1.0"
 # All public names of the extension: the functions and types of tensors, and the dtypes.
 __all__ = [name for name in vars(_runtime) if not name.startswith('_')]
 globals().update({name: getattr(_runtime, name) for name in __all__})
+_ON_USE = {'_logging': (), 'export': ()}  # what is loaded when it is named first: module -> names of ours that it defines
 if hasattr(_runtime, '_driver'):
-    from kintsugi import _dynamo, _higher_order_ops, compiler, cuda, fx, library, nn, utils
+    from kintsugi import _dynamo, compiler
+    from kintsugi.activations import log_softmax, sigmoid, softmax
     from kintsugi._compile import compile
     from kintsugi._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-    from kintsugi._higher_order_ops import cond
     from kintsugi.functions import (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, empty, empty_like, equal, erf, flip, get_default_dtype,
                                     hstack, index_select, is_floating_point, isclose, isfinite, isinf, isnan, linspace, logical_xor, masked_fill,
                                     masked_select, max, min, mm, movedim, nan_to_num, narrow, norm, numel, outer, rand_like, randn_like,
                                     reciprocal, roll, rsqrt, select, sign, sort, split, square, std, topk, tril, triu, unbind, var, vstack)
-    from kintsugi.library import ops
-    from kintsugi.nn.functional import log_softmax, sigmoid, softmax
     if os.environ.get('TORCH_LOGS'):
         from kintsugi import _logging  # noqa: F401
+    _ON_USE |= {'_higher_order_ops': ('cond',), 'cuda': (), 'fx': (), 'library': ('ops',), 'nn': (), 'utils': ()}
     __all__ += ['allclose', 'bmm', 'chunk', 'clamp', 'compile', 'compiler', 'cond', 'count_nonzero', 'cuda', 'diag', 'dot',
                 'empty', 'empty_like', 'enable_grad', 'equal', 'erf', 'flip', 'fx', 'get_default_dtype', 'hstack',
                 'index_select', 'inference_mode', 'is_floating_point', 'isclose', 'isfinite', 'isinf', 'isnan', 'library',
@@ -29,11 +29,14 @@ if hasattr(_runtime, '_driver'):
                 'square', 'std', 'topk', 'tril', 'triu', 'unbind', 'utils', 'var', 'vstack']
 
 
-_LOADED_ON_USE = ('_logging', 'export')  # what few programs want
+def __getattr__(name):  # the tracer asks too: jit/imports.cpp
+    for module, names in _ON_USE.items():
+        if name == module or name in names:
+            import importlib
+            loaded = importlib.import_module('kintsugi.' + module)
+            return globals().setdefault(name, loaded if name == module else getattr(loaded, name))
+    raise AttributeError(f"module 'kintsugi' has no attribute {name!r}", name=name)
 
 
-def __getattr__(name):
-    if name not in _LOADED_ON_USE:
-        raise AttributeError(f"module 'kintsugi' has no attribute {name!r}", name=name)
-    import importlib
-    return importlib.import_module('kintsugi.' + name)
+def __dir__():
+    return sorted({*globals(), *__all__, *_ON_USE})

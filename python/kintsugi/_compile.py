@@ -1,6 +1,7 @@
 """kt.compile: which Python function is behind a callable, and the wrapper around it."""
 import functools
 import os
+import sys
 import types
 import warnings
 
@@ -84,8 +85,7 @@ def _wrap(model, settings):
         if call is not None:
             model.__call__ = _wrap(call, settings)
         return model
-    from .nn.module import Module
-    if isinstance(model, Module):
+    if isinstance(model, module_class()):
         from .nn.optimized import OptimizedModule
         while isinstance(model, OptimizedModule):
             model = model._orig_mod
@@ -94,6 +94,11 @@ def _wrap(model, settings):
     if isinstance(call, types.FunctionType) and not _driver.marks(model):
         return types.MethodType(_wrap(call, settings), model)
     return _driver.make_compiled(_thin(model), *settings)
+
+
+def module_class():
+    """kt.nn.Module; a class of nothing as long as kt.nn is not loaded."""
+    return getattr(sys.modules.get("kintsugi.nn.module"), "Module", ())
 
 
 def copy_of(function):

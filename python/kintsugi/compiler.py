@@ -2,11 +2,9 @@
 import types
 
 from ._runtime import _driver
-from ._compile import compile, stripped  # noqa: F401
+from ._compile import compile, module_class, stripped  # noqa: F401
 from ._dynamo.decorators import allow_in_graph, assume_constant_result, nonstrict_trace, substitute_in_graph  # noqa: F401
 from ._stance import set_stance  # noqa: F401
-from .nn.module import Module
-from .nn.optimized import OptimizedModule
 
 reset = _driver.reset
 
@@ -55,10 +53,11 @@ def disable(fn=None, recursive=True, *, reason=None):
         return type(function)(disable(function.__func__, recursive, reason=reason))
     if isinstance(function, type):
         for name in ("__init__", "__call__"):
-            if name in function.__dict__ or issubclass(function, Module):  # a module's call leads to its forward()
+            if name in function.__dict__ or issubclass(function, module_class()):  # a module's call leads to its forward()
                 setattr(function, name, disable(getattr(function, name), recursive, reason=reason))
         return function
-    if isinstance(function, Module):
+    if isinstance(function, module_class()):
+        from .nn.optimized import OptimizedModule
         return OptimizedModule(function, disable(type(function).__call__, recursive, reason=reason))
     if not callable(function):
         raise TypeError(f"kt.compiler.disable takes a callable, not {type(function).__name__!r}: {function!r}")

@@ -3,7 +3,7 @@ import collections
 import math
 
 from . import _runtime as _rt
-from .nn.functional import erf, log_softmax, sigmoid, softmax
+from .activations import erf, log_softmax, sigmoid, softmax
 
 ValuesAndIndices = collections.namedtuple("ValuesAndIndices", ["values", "indices"])
 

@@ -277,11 +277,17 @@ TEST(Guard, DictValue) {
   run.caches = {{}, f.cache};
   EXPECT_TRUE(run.holds());
   EXPECT_EQ(run.values[1], reinterpret_cast<uint64_t>(&f.value));
+  f.dict.keys = nullptr;  // of the same version: nothing else is read
+  EXPECT_TRUE(run.holds());
+  EXPECT_EQ(run.values[1], reinterpret_cast<uint64_t>(&f.value));
+  f.dict.keys = &f.keys;
+  f.dict.version = 2;
   f.keys.entries[2].value = &f.other;  // a new value of the same key: what the guard loads
   EXPECT_TRUE(run.holds());
   EXPECT_EQ(run.values[1], reinterpret_cast<uint64_t>(&f.other));
   EXPECT_EQ(run.slow_calls, 0);
 
+  f.dict.version = 3;
   f.keys.entries[2].value = nullptr;  // deleted
   EXPECT_TRUE(run.misses(1));
   f.keys.entries[2] = {&f.other, &f.value};  // another key in its place
@@ -304,6 +310,7 @@ TEST(Guard, DictValue) {
   EXPECT_TRUE(run.holds());
   EXPECT_EQ(run.values[1], reinterpret_cast<uint64_t>(&f.value));
   EXPECT_EQ(run.slow_calls, 5);
+  EXPECT_EQ(run.code->caches[1].version, 3u);
   f.dict.type = &fake::list_type;
   run.slow_answer = [](int) { return 0; };
   EXPECT_TRUE(run.misses(1));
@@ -320,6 +327,7 @@ TEST(Guard, DictValueInSplitTable) {
   run.caches = {{}, f.cache};
   EXPECT_TRUE(run.holds());
   EXPECT_EQ(run.values[1], reinterpret_cast<uint64_t>(&f.value));
+  f.dict.version = 2;
   values[2] = nullptr;
   EXPECT_TRUE(run.misses(1));
   f.dict.values = nullptr;
