@@ -1,4 +1,5 @@
-"""Writes docs/ops.md from kernels/ops.def. `--check`: fails if the page is not what would be written."""
+"""Writes docs/ops.md from kernels/ops.def and functions.py. `--check`: fails if the page is not what would be written."""
+import ast
 import pathlib
 import sys
 
@@ -8,7 +9,7 @@ import ops_table  # noqa: E402
 
 CLASSES = {
     "kElementwise": "Element by element", "kReduction": "Reductions", "kMatmul": "Products", "kCreation": "Creation",
-    "kMovement": "Movement",
+    "kMovement": "Movement", "kScan": "Along a dimension",
 }
 DTYPES = {
     "kPromote": "promoted", "kPromoteNumber": "promoted, not bool", "kPromoteFloat": "promoted; integers: float32",
@@ -18,7 +19,7 @@ DTYPES = {
 }
 HEAD = """# Operators
 
-Written by `docs/make_ops.py` from `kernels/ops.def`; change the row, then run it.
+Written by `docs/make_ops.py` from `kernels/ops.def` and `python/kintsugi/functions.py`; change the row, then run it.
 
 **Dtypes.** Operands are promoted as in torch: bool < integer < floating, the wider within a kind. A Python number never widens a
 tensor within its kind (`int32 + 2` is int32, `int32 + 2.0` is float32); a tensor without dimensions does not widen one that has
@@ -44,6 +45,17 @@ def ulp(row):
     return f"{row.max_ulp_f32:g}, {row.max_ulp_f64:g}"
 
 
+def made_of_others():
+    """A row for each function that others make: its name, parameters and what it says of itself; whether tensors have it too."""
+    tree = ast.parse((ROOT / "python" / "kintsugi" / "functions.py").read_text())
+    loop = next(each for each in tree.body if isinstance(each, ast.For))
+    methods = {name.id for name in loop.iter.elts}
+    for each in tree.body:
+        if isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
+            yield (f"| `{each.name}({ast.unparse(each.args)})` | {ast.get_docstring(each).splitlines()[0].replace('|', chr(92) + '|')} | "
+                   f"{'yes' if each.name in methods else ''} |")
+
+
 def page():
     out = [HEAD]
     rows = ops_table.read_ops()
@@ -57,6 +69,8 @@ def page():
                 out.append(f"| `{row.name}` | {row.document} | {DTYPES[row.dtype_rule]} |"
                            + (f" {ulp(row)} |" if has_error else ""))
         out.append("")
+    out += ["## Made of others", "", "Python over the operators above, followed in compiled code as what they are made of.", "",
+            "| function | meaning | a method too |", "| --- | --- | --- |", *made_of_others(), ""]
     return "\n".join(out)
 
 
