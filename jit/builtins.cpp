@@ -265,8 +265,10 @@ Flow do_getattr(Tracer& t, Arguments_& a, Value** out) {
     *out = a[2];
     return Flow::kGo;
   }
-  Flow flow = t.at_once([&](Value** value) { return t.get_attribute(a[0], a[1]->object, value); }, out);
-  refuse_taken(t, flow, PyExc_AttributeError, "getattr");
+  bool missing;
+  Flow flow = t.at_once_taking(
+      PyExc_AttributeError, [&](Value** value) { return t.get_attribute(a[0], a[1]->object, value); }, out, &missing);
+  if (missing) *out = a[2];
   return flow;
 }
 Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
@@ -274,10 +276,12 @@ Flow do_hasattr(Tracer& t, Arguments_& a, Value** out) {
   bool present;
   if (!t.has_attribute(a[0], a[1]->object, &present)) {
     Value* value = nullptr;
-    Flow flow = t.at_once([&](Value** held) { return t.get_attribute(a[0], a[1]->object, held); }, &value);
-    refuse_taken(t, flow, PyExc_AttributeError, "hasattr");
+    bool missing;
+    Flow flow = t.at_once_taking(
+        PyExc_AttributeError, [&](Value** held) { return t.get_attribute(a[0], a[1]->object, held); }, &value,
+        &missing);
     if (flow != Flow::kGo) return flow;
-    present = true;
+    present = !missing;
   }
   *out = t.constant(present ? Py_True : Py_False);
   return Flow::kGo;

@@ -54,7 +54,8 @@ static bool is_the_end(ReturnRule rule, PyTypeObject* type) {
 }
 
 bool Tracer::is_handled(PyTypeObject* type, size_t frames) const {
-  if (awaiting_stop_ > 0 && PyType_IsSubtype(type, as_type(PyExc_StopIteration))) return true;
+  for (PyTypeObject* awaited : awaited_)
+    if (PyType_IsSubtype(type, awaited)) return true;
   for (size_t i = 0; i < frames; ++i) {
     const TraceFrame& each = frames_[i];
     bool here = each.bytecode->handler_at(each.bytecode->at(each.at).unit) != nullptr;
@@ -68,6 +69,16 @@ bool Tracer::is_handled(PyTypeObject* type, size_t frames) const {
 void refuse_taken(Tracer& t, Flow flow, PyObject* type, const char* builtin) {
   if (flow == Flow::kRaise && t.raising_ != nullptr && PyType_IsSubtype(t.raising_->type, as_type(type)))
     t.break_from_the_start(BreakReason::k_builtin, builtin);
+}
+
+Flow Tracer::at_once_taking(PyObject* type, const std::function<Flow(Value**)>& operation, Value** out, bool* taken) {
+  awaited_.push_back(as_type(type));
+  Flow flow = at_once(operation, out);
+  awaited_.pop_back();
+  *taken = flow == Flow::kRaise && raising_ != nullptr && PyType_IsSubtype(raising_->type, as_type(type));
+  if (!*taken) return flow;
+  raising_ = nullptr;
+  return Flow::kGo;
 }
 
 Flow Tracer::raise_unbound(int local) {

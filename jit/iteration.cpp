@@ -188,9 +188,9 @@ Tracer::Next Tracer::truth_now(Value* value) {
 Flow Tracer::pass_on(const char* what) { return raising_ != nullptr ? Flow::kRaise : stop_iteration(what); }
 
 Tracer::Next Tracer::call_for_item(Value* callable, std::vector<Value*> arguments, Value** out) {
-  ++awaiting_stop_;
+  awaited_.push_back(as_type(PyExc_StopIteration));
   Flow flow = call_now(callable, std::move(arguments), out);
-  --awaiting_stop_;
+  awaited_.pop_back();
   if (flow == Flow::kGo) return Next::kItem;
   PyTypeObject* stop_type = as_type(PyExc_StopIteration);
   bool stops = flow == Flow::kRaise && PyType_IsSubtype(raising_->type, stop_type);

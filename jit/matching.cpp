@@ -52,8 +52,10 @@ static Flow attribute_or_none(Tracer& t, Value* subject, PyObject* name, Value**
   } else if (plain && in_class == nullptr && subject->kind != ValueKind::kObject && type->tp_dictoffset == 0) {
     return *out = nullptr, Flow::kGo;
   }
-  Flow flow = t.attribute_now(subject, name, out);
-  refuse_taken(t, flow, PyExc_AttributeError, "a class pattern");
+  bool missing;
+  Flow flow = t.at_once_taking(
+      PyExc_AttributeError, [&](Value** answer) { return t.get_attribute(subject, name, answer); }, out, &missing);
+  if (missing) *out = nullptr;
   return flow;
 }
 

@@ -127,6 +127,12 @@ enum class MarkKind : uint8_t {
   kWithoutEffect,   // does nothing in a trace: mark_static
   kSwapOption,      // changes a setting for a region
 };
+// What the answer of a call that is not looked into may be made of. kintsugi._opaque gets them from _driver.
+enum class AnswerForm : int {
+  kFlat,    // tensors and floats, which vary, in tuples and lists; other numbers are refused
+  kTree,    // any tree; its numbers are constants: nonstrict_trace
+  kBranch,  // any tree; its numbers vary: cond
+};
 struct Mark {
   MarkKind kind = MarkKind::kNone;
   BreakReason reason{};

@@ -347,6 +347,8 @@ class Tracer {
   Flow call_now(Value* callable, std::vector<Value*> arguments, Value** out, PyObject* names = nullptr);
   // The same of anything that answers in *out, on the stack, or by a frame that it pushes.
   Flow at_once(const std::function<Flow(Value**)>& operation, Value** out);
+  // As a builtin does that takes exceptions of the type itself: *taken, and nothing is left of it.
+  Flow at_once_taking(PyObject* type, const std::function<Flow(Value**)>& operation, Value** out, bool* taken);
   // A builtin's last act is this call: its result, by `rule`, is the builtin's. *out stays null where a frame will push
   // it.
   Flow call_last(Value* callable, std::vector<Value*> arguments, PyObject* names, Value** out,
@@ -362,12 +364,12 @@ class Tracer {
   Flow set_grad(std::vector<Value*>& arguments);
   void guard_grad_mode();  // the one at the entry; what the trace sets is known
   Flow swap_option(PyObject* function, std::vector<Value*>& arguments, PyObject* names);
-  Flow call_opaque(PyObject* function, bool structured, std::vector<Value*>& arguments, PyObject* names);
+  Flow call_opaque(PyObject* function, AnswerForm form, std::vector<Value*>& arguments, PyObject* names);
   Flow constant_result(PyObject* function, std::vector<Value*>& arguments, PyObject* names);
   Ref placeholder(Value* value, Shown* shown);
   Value* result_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, PyObject* nodes, Py_ssize_t* node,
-                     int structured);
-  Flow call_shown(PyObject* function, const char* helper, int structured, std::vector<Value*>& arguments,
+                     AnswerForm form);
+  Flow call_shown(PyObject* function, const char* helper, AnswerForm form, std::vector<Value*>& arguments,
                   PyObject* names, const Shown& shown);
   Flow call_for_effect(PyObject* function, const std::vector<Value*>& arguments, PyObject* names, int checked_from);
   Flow call_cond(std::vector<Value*>& arguments, PyObject* names);
@@ -377,7 +379,7 @@ class Tracer {
   Ref known_context(Value* value);
   bool is_given_constant(Value* value);
   Value* built_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, PyObject* nodes, Py_ssize_t* node,
-                    int structured);
+                    AnswerForm form);
   Flow leave_skipped();  // skip_frame, step_unsupported
 
   // ---- exceptions.cpp
@@ -582,8 +584,8 @@ class Tracer {
   int32_t frame_count_ = 0;
   Value* raising_ = nullptr;  // with Flow::kRaise
   Raising how_raising_ = Raising::kNew;
-  bool handled_was_set_ = false;  // by a step of this trace: what the thread handles
-  int awaiting_stop_ = 0;         // calls inside the present instruction whose StopIteration is taken
+  bool handled_was_set_ = false;        // by a step of this trace: what the thread handles
+  std::vector<PyTypeObject*> awaited_;  // exceptions that builtins inside the present instruction take themselves
   // An exception of the trace that the innermost generator handles, or, outside of any, the root; null: nothing, there
   // what the thread handles.
   Value* handled_ = nullptr;
@@ -622,6 +624,7 @@ bool is_plain_class(PyTypeObject* type);  // made of Python and object alone
 bool tuple_like(PyTypeObject* type);
 bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base);  // the attribute is that of base
 std::string text_of(PyObject* name);
+std::string qualified_name(PyObject* callable);
 std::string forbidden_text(PyObject* callable);
 Value* builtins_dict(Tracer& t, TraceFrame& frame);  // null: not in a dict
 Flow load_global(Tracer& t, PyObject* name, bool push_null);

@@ -111,7 +111,7 @@ Ref Tracer::tree_placeholder(Value* value, PyObject* node, Shown* shown) {
 }
 
 Value* Tracer::built_like(PyObject* example, std::vector<Value*>::const_iterator* leaf, PyObject* nodes,
-                          Py_ssize_t* node, int structured) {
+                          Py_ssize_t* node, AnswerForm form) {
   PyObject* told = PyList_GET_ITEM(nodes, (*node)++);
   PyObject* build = PyTuple_GET_ITEM(told, kBuild);
   std::string name = Py_TYPE(example)->tp_name;
@@ -119,7 +119,7 @@ Value* Tracer::built_like(PyObject* example, std::vector<Value*>::const_iterator
   PyObject* children = PyTuple_GET_ITEM(told, kChildren);
   std::vector<Value*> parts;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(children); ++i)
-    parts.push_back(result_like(PyList_GET_ITEM(children, i), leaf, nodes, node, structured));
+    parts.push_back(result_like(PyList_GET_ITEM(children, i), leaf, nodes, node, form));
   Value* made = nullptr;
   Value* context = wrap_bound(PyTuple_GET_ITEM(told, kContext), name + ": context");
   Flow flow = call_now(wrap_bound(build, name + ": unflatten"), {list_of(std::move(parts)), context}, &made);

@@ -758,7 +758,7 @@ PyObject* make_compiled_method(PyObject*, PyObject* args) {
   made->policy.fullgraph = fullgraph != 0;
   made->policy.dynamic = static_cast<int8_t>(dynamic < 0 ? -1 : dynamic != 0);
   made->policy.backend = use_backend(backend);
-  made->policy.isolation = isolate < 0 ? isolate - 1 : isolate > 0 ? use_isolation() : 0;  // kPure and on
+  made->policy.isolation = isolate < 0 ? isolate : isolate > 0 ? use_isolation() : 0;
   made->recompile_limit = limit;
   made->parameters = -1;
   return reinterpret_cast<PyObject*>(made);

@@ -120,7 +120,17 @@ bool learn(Entry& entry, const Activation& activation) {
 
 // ---- Limits and failures -------------------------------------------------------------------------------------------
 
+// Segments from before something was learnt: what they served, a general one may serve.
+void retire_superseded(Entry& entry) {
+  std::vector<Segment*> superseded;
+  for (Segment* segment : entry.segments)
+    if (segment->generality < entry.memory.dynamic.size()) superseded.push_back(segment);
+  retire_all(std::move(superseded));
+}
+
 bool has_room(Entry& entry) {
+  if (entry.segments.size() < most_segments()) return true;
+  retire_superseded(entry);
   if (entry.segments.size() < most_segments()) return true;
   if (options.miss_every_guard || options.tiny_code_memory) {
     ++counters.evictions;
@@ -288,8 +298,9 @@ bool survives_text(const Plan& plan) {
   return parse_plan(text, &again, &error) && to_text(again) == text;
 }
 
-// *disturbed: the program's code that ran meanwhile has changed what the guards look at.
-Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id, bool* disturbed) {
+// *disturbed: the program's code that ran meanwhile has changed what the guards look at. beyond_limit: a general
+// segment in place of others.
+Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id, bool beyond_limit, bool* disturbed) {
   TraceInput input;
   input.function = activation.function;
   input.code = activation.code;
@@ -310,7 +321,7 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id
     return nullptr;
   }
   if (traced.failure != Failure::kNone) {
-    if (!raise_failure(traced, entry.policy.fullgraph)) entry.skipped = true;
+    entry.suppressed = !raise_failure(traced, entry.policy.fullgraph) || !PyErr_Occurred();
     return nullptr;
   }
   const Plan& plan = traced.plan;
@@ -360,6 +371,10 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id
       entry.beyond_help = true;
       internal_failure("no code could be made at " + place() + ": " + error.text);
     }
+    return nullptr;
+  }
+  if (traced.ran_foreign_code && !beyond_limit && !has_room(entry)) {  // it has compiled others here
+    free_segment(code);
     return nullptr;
   }
   if (traced.calls > 0) {
@@ -478,6 +493,7 @@ static bool may_compile(Entry& entry, const Activation& activation) {
 
 Segment* compile_segment(Entry& entry, const Activation& activation) {
   if (entry.beyond_help || entry.skipped || _Py_IsFinalizing()) return nullptr;
+  if (entry.suppressed && options.suppress_errors) return nullptr;
   CaptureScope off(false);  // records look up source lines with Python code
   if (!may_compile(entry, activation)) return nullptr;
   CollectorHeld held(activation.thread);  // while we trace nothing may change
@@ -497,7 +513,9 @@ Segment* compile_segment(Entry& entry, const Activation& activation) {
     constexpr int kMostAttempts = 3, kMostDisturbed = 8;  // what is set up once is there at the second attempt
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
       bool disturbed = false;
-      Segment* made = trace_and_emit(entry, activation, id, &disturbed);
+      Segment* made = trace_and_emit(entry, activation, id, generalises, &disturbed);
+      if (made != nullptr && made->entry != nullptr && entry.segments.size() > most_segments())
+        retire_superseded(entry);
       if (!disturbed) return made;
     }
     entry.beyond_help = ++entry.disturbed >= kMostDisturbed;

@@ -211,6 +211,16 @@ bool disabled_mark(Borrowed callable, Mark* mark) {
 bool init_control(PyObject* module) {
   disabled_type = make_wrapper_type(&disabled_kind);
   if (disabled_type == nullptr || PyModule_AddType(module, disabled_type) < 0) return false;
+  const std::pair<const char*, int> numbers[] = {
+      {"FLAT", static_cast<int>(AnswerForm::kFlat)},
+      {"TREE", static_cast<int>(AnswerForm::kTree)},
+      {"BRANCH", static_cast<int>(AnswerForm::kBranch)},
+      {"PURE", kPure},
+      {"EXPORT", kExport},
+      {"EXPORTED_BRANCH", kExportedBranch},
+  };
+  for (auto [name, number] : numbers)
+    if (PyModule_AddIntConstant(module, name, number) < 0) return false;
   return PyModule_AddFunctions(module, methods) == 0;
 }
 

@@ -226,6 +226,7 @@ Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {
   segment->returns = plan.breaks.empty() && plan.final_exit != kNoExit &&
                      plan.exits[static_cast<size_t>(plan.final_exit)].kind == ExitKind::kReturn;
   segment->last_run = next_tick();
+  segment->generality = entry.memory.dynamic.size();
   entry.segments.push_back(segment);
   entry.first = segment;
   ++counters.segments;
@@ -292,7 +293,7 @@ bool evict_oldest(const Segment* keep) {
 // As if nothing had been compiled there.
 static void forget(Entry* entry, std::vector<Segment*>* detached) {
   entry->memory = {};
-  entry->limit_told = entry->beyond_help = entry->skipped = entry->seen = false;
+  entry->limit_told = entry->beyond_help = entry->skipped = entry->suppressed = entry->seen = false;
   entry->examples.clear();
   entry->outdated = entry->forced_misses = entry->full_misses = entry->disturbed = 0;
   entry->frame_id = -1;

@@ -41,6 +41,7 @@ struct Segment {
   int32_t running = 0;          // activations inside its code or reading its exits
   int32_t kernels = 0;          // kernel steps of one run
   int32_t tensor_ops = 0;
+  size_t generality = 0;               // sources that were inputs when it was compiled
   bool reads_parameters_only = false;  // its guards need no slot beyond the parameters
   bool returns = false;                // its last exit is the function's return, and nothing in it breaks
   CompileId id;
@@ -54,11 +55,16 @@ struct Policy {
   int8_t dynamic = -1;
   bool watched = false;   // the frame's object is held by others, a traceback most likely: they see its locals
   int32_t backend = 0;    // see backends.h
-  int32_t isolation = 0;  // of the wrapper that keeps segments of its own; kFirstTry: see set_stance
+  int32_t isolation = 0;  // of the wrapper that keeps segments of its own, or one of Isolation
   bool operator==(const Policy&) const = default;
 };
 
-inline constexpr int32_t kFirstTry = -1, kPure = -2, kExport = -3, kExportedBranch = -4;
+enum Isolation : int32_t {
+  kFirstTry = -1,        // what a first call is compiled to: see set_stance
+  kPure = -2,            // a branch of cond
+  kExport = -3,          // one graph that stands alone is wanted
+  kExportedBranch = -4,  // a branch of cond in it
+};
 
 struct CodeRecord;
 
@@ -90,6 +96,7 @@ struct Entry {
   bool limit_told = false;
   bool beyond_help = false;  // tracing failed for a reason that will not go away
   bool skipped = false;      // skip_frame() was met
+  bool suppressed = false;   // suppress_errors has hidden an error: plain while it is on
   bool seen = false;         // a first call was remembered
   std::vector<Example> examples;
 };

@@ -47,8 +47,8 @@ class Uncaptured(Exception):
     """A branch of cond that cannot be captured completely."""
 
 
-# `structured` below: 0: floats of the answer vary, other numbers are refused; 1: numbers are constants; OF_COND: they vary.
-OF_COND = 2
+# `form` below, of an answer: tensors and floats that vary; a tree whose numbers are constants; a tree whose numbers vary.
+FLAT, TREE, BRANCH = _driver.FLAT, _driver.TREE, _driver.BRANCH
 
 
 def placeholder(sizes, dtype, gradients):
@@ -67,16 +67,16 @@ def _weakly(function):
 class Caller:
     """Calls the function, and answers the tensors (and floats) of what it answers, which must be as the example says."""
 
-    def __init__(self, function, names, example, structured, dynamic):
+    def __init__(self, function, names, example, form, dynamic):
         self.function, self.names, self.example = _weakly(function), names, example
-        self.structured, self.dynamic = structured, dynamic
+        self.form, self.dynamic = form, dynamic
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *objects):
         leaves = []
         answer = call(self.function(), objects, self.names)
         self._compare(answer, self.example, leaves)
-        if self.structured != OF_COND and _repeats(answer):
+        if self.form != BRANCH and _repeats(answer):
             raise RuntimeError(f"{self.__name__} answers one object in two places; while it was compiled it did not")
         return tuple(leaves)
 
@@ -87,9 +87,9 @@ class Caller:
             if not _driver.same_layout(answer, example, self.dynamic):
                 self._refuse(answer, example)
             leaves.append(answer)
-        elif type(example) is float and self.structured != 1:
+        elif type(example) is float and self.form != TREE:
             leaves.append(answer)
-        elif type(example) is int and self.structured == OF_COND:
+        elif type(example) is int and self.form == BRANCH:
             if not _fits(answer):
                 self._refuse(answer, example)
             leaves.append(answer)
@@ -99,18 +99,18 @@ class Caller:
             for each, like in zip(answer, example):
                 self._compare(each, like, leaves)
         elif type(example) is dict:
-            if list(answer) != list(example):
+            if not _same(list(answer), list(example)):
                 self._refuse(answer, example)
             for key in example:
                 self._compare(answer[key], example[key], leaves)
         elif (parts := parts_of(example)) is not None:
             children, context = parts
             own, its_context = parts_of(answer)
-            if len(own) != len(children) or its_context != context:
+            if len(own) != len(children) or not _same(its_context, context):
                 self._refuse(answer, example)
             for each, like in zip(own, children):
                 self._compare(each, like, leaves)
-        elif answer is not example and answer != example:
+        elif not _same(answer, example):
             self._refuse(answer, example)
 
     def _refuse(self, answer, example):
@@ -127,6 +127,42 @@ def describe(value):
 
 
 _ATOMS = (int, float, bool, str, type(None))
+_VALUES = (*_ATOMS, complex, bytes)
+
+
+def _same(one, other, met=()):
+    """As ==, but no code of the program runs: objects of its classes are alike when all they hold is."""
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other) or (id(one), id(other)) in met:
+        return False
+    if kind in _VALUES:
+        return one == other
+    met = (*met, (id(one), id(other)))
+    if issubclass(kind, (tuple, list)):
+        base = tuple if issubclass(kind, tuple) else list
+        one, other = (base.__getitem__(each, slice(None)) for each in (one, other))
+        return len(one) == len(other) and all(_same(*each, met) for each in zip(one, other))
+    if issubclass(kind, dict):
+        return _same(list(dict.items(one)), list(dict.items(other)), met)
+    if kind in (set, frozenset):
+        return all(type(each) in _VALUES for each in (*one, *other)) and one == other
+    slots = [each for base in kind.__mro__ for each in vars(base).values() if type(each) is types.MemberDescriptorType]
+    words = len(slots) + (kind.__dictoffset__ != 0) + (kind.__weakrefoffset__ != 0)
+    if not words or kind.__itemsize__ or kind.__basicsize__ > object.__basicsize__ + 8 * words:
+        return False  # written in C: it holds what does not show
+    return _same(*(_fields(each, slots, kind.__dictoffset__ != 0) for each in (one, other)), met)
+
+
+def _fields(instance, slots, has_dict):
+    fields = [object.__getattribute__(instance, "__dict__")] if has_dict else []
+    for slot in slots:
+        try:
+            fields.append([slot.__get__(instance)])
+        except AttributeError:
+            fields.append([])
+    return fields
 
 
 def parts_of(value):
@@ -200,33 +236,33 @@ def _repeats(answer):
     return False
 
 
-def leaves_of(example, structured, leaves, nodes, path=()):
+def leaves_of(example, form, leaves, nodes, path=()):
     """Appends (path, leaf) of each tensor or number that varies, and (children, context, how to build it) of each instance of a
     registered class in order; Unrepresentable for what has no form in a graph."""
-    if type(example) is int and structured == OF_COND and not _fits(example):
+    if type(example) is int and form == BRANCH and not _fits(example):
         raise Unrepresentable("int of more than 64 bits")
-    if (type(example) is Tensor or type(example) is float and structured != 1 or
-            type(example) is int and structured == OF_COND):
+    if (type(example) is Tensor or type(example) is float and form != TREE or
+            type(example) is int and form == BRANCH):
         leaves.append((path, example))
     elif type(example) in (tuple, list):
         for at, each in enumerate(example):
-            leaves_of(each, structured, leaves, nodes, (*path, at))
-    elif type(example) is dict and structured and all(type(key) is str for key in example):
+            leaves_of(each, form, leaves, nodes, (*path, at))
+    elif type(example) is dict and form != FLAT and all(type(key) is str for key in example):
         for key, each in example.items():
-            leaves_of(each, structured, leaves, nodes, (*path, key))
-    elif example is None or structured and type(example) in (int, float, bool, str):
+            leaves_of(each, form, leaves, nodes, (*path, key))
+    elif example is None or form != FLAT and type(example) in (int, float, bool, str):
         pass
-    elif structured and (parts := parts_of(example)) is not None:
+    elif form != FLAT and (parts := parts_of(example)) is not None:
         from .utils import _pytree
         node = _pytree._node_of(example)
         nodes.append((*parts, None if node.is_constant else node.unflatten_fn))
         for at, each in enumerate(parts[0]):
-            leaves_of(each, structured, leaves, nodes, (*path, Part(at)))
+            leaves_of(each, form, leaves, nodes, (*path, Part(at)))
     else:
         raise Unrepresentable(type(example).__name__)
 
 
-def trace_call(function, objects, names, structured, dynamic, trees):
+def trace_call(function, objects, names, form, dynamic, trees):
     """(caller, example of the answer, its tensors and floats, the paths to them, nodes as leaves_of tells, whether sizes of the
     answer depend on data, what is in the graph where `trees`: objects of registered classes, are among the arguments)."""
     fake = getattr(function, "_fake_rule", None)
@@ -237,8 +273,8 @@ def trace_call(function, objects, names, structured, dynamic, trees):
     leaves, nodes = [], []
     if _repeats(example):
         raise Unrepresentable("one object in two places")
-    leaves_of(example, structured, leaves, nodes)
-    caller = Caller(function, names, example, structured, bool(dynamic) or context.asked)
+    leaves_of(example, form, leaves, nodes)
+    caller = Caller(function, names, example, form, bool(dynamic) or context.asked)
     return _told(caller, leaves, nodes, context.asked, Flattened(function, objects, names) if trees else None)
 
 
@@ -256,7 +292,7 @@ def branch_of(function, in_export=False):
     function = stripped(function)
     if not isinstance(function, types.FunctionType):
         function = _thin(function)
-    return _driver.make_compiled(function, True, -1, None, -3 if in_export else -1)
+    return _driver.make_compiled(function, True, -1, None, _driver.EXPORTED_BRANCH if in_export else _driver.PURE)
 
 
 def cond(pred, true_fn, false_fn, *operands):
@@ -272,7 +308,7 @@ def exported_cond(pred, true_fn, false_fn, *operands):
 exported_cond = _driver.make_disabled(exported_cond, True, None)  # what runs the graph does not look into it
 
 
-def trace_cond(function, shown, names, structured, dynamic, trees):
+def trace_cond(function, shown, names, form, dynamic, trees):
     """As trace_call, for (pred, true_fn, false_fn, *operands)."""
     from ._dynamo.exc import TorchRuntimeError
     _, true_fn, false_fn, *operands = shown
@@ -290,10 +326,10 @@ def trace_cond(function, shown, names, structured, dynamic, trees):
     _alike(*answers, operands)
     leaves, nodes = [], []
     try:
-        leaves_of(answers[0], structured, leaves, nodes)
+        leaves_of(answers[0], form, leaves, nodes)
     except Unrepresentable as error:
         raise Uncaptured(f"kt.cond: unsupported branch return type: {error}") from error
-    return _told(Caller(function, names, answers[0], structured, bool(dynamic)), leaves, nodes, False,
+    return _told(Caller(function, names, answers[0], form, bool(dynamic)), leaves, nodes, False,
                  Flattened(function, shown, names) if trees else None)
 
 
@@ -316,7 +352,7 @@ def _alike(yes, no, operands):
             _alike(yes[key], no[key], operands)
     elif (parts := parts_of(yes)) is not None:
         others = parts_of(no)
-        if len(parts[0]) != len(others[0]) or parts[1] != others[1]:
+        if len(parts[0]) != len(others[0]) or not _same(parts[1], others[1]):
             raise Uncaptured(f"kt.cond: differing branch outputs: {describe(yes)} and {describe(no)}")
         for one, other in zip(parts[0], others[0]):
             _alike(one, other, operands)

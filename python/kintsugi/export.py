@@ -544,7 +544,7 @@ def _trace(mod, arguments):
         if bits:
             _driver.mark_sizes(tensor, bits, 0)
         shown.append(tensor)
-    compiled = _driver.make_compiled(names["exported"], True, 0, None, -2)
+    compiled = _driver.make_compiled(names["exported"], True, 0, None, _driver.EXPORT)
     before = _driver.set_stance(0, None)
     try:
         compiled(*shown)

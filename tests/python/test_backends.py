@@ -237,6 +237,61 @@ def test_recompile_limit_of_a_wrapper(stress):
     assert fast(1) is True
 
 
+def test_a_suppressed_failure_is_remembered(stress):
+    if stress:
+        pytest.skip("compiles again")
+    met = []
+
+    def fails(graph, inputs):
+        met.append(len(inputs))
+        raise KeyError("no")
+
+    fast = kt.compile(lambda x: (x + 1, kt.compiler.is_compiling()), backend=fails)
+    with dynamo.config.patch(suppress_errors=True):
+        for n in (2, 3, 2):
+            assert fast(kt.ones(n))[0].tolist() == [2.0] * n
+        assert len(met) == 1
+    for _ in range(2):
+        with pytest.raises(dynamo.exc.BackendCompilerFailed):
+            fast(kt.ones(2))
+    assert len(met) == 3
+    dynamo.reset()
+    with dynamo.config.patch(suppress_errors=True):
+        fast(kt.ones(2))
+    assert len(met) == 4
+
+
+def test_nested_compiles_keep_the_limit(stress):
+    if stress:
+        pytest.skip("compiles again")
+    depth = []
+
+    def nests(graph, inputs):
+        if len(depth) < 4:
+            depth.append(None)
+            fast(kt.ones(len(depth) + 3))
+        return graph.forward
+
+    fast = kt.compile(lambda x: (x + 1, kt.compiler.is_compiling()), backend=nests, dynamic=False, recompile_limit=2)
+    before = dynamo.utils.counters["native"]["segments"]
+    assert fast(kt.ones(2))[0].tolist() == [2.0, 2.0] and len(depth) == 4
+    assert [fast(kt.ones(n))[1] for n in range(2, 9)].count(True) == 2
+    assert dynamo.utils.counters["native"]["segments"] == before + 2
+
+
+def test_a_general_segment_takes_the_place_of_others(stress):
+    if stress:
+        pytest.skip("compiles again")
+    kinds = [type(f"Kind{i}", (), {}) for i in range(3)]
+    fast = kt.compile(lambda x, kind: (x + 1, kt.compiler.is_compiling(), type(kind).__name__), recompile_limit=4)
+    for n in (2, 3):
+        assert fast(kt.ones(n), kinds[0]())[1]
+    for kind in kinds[1:]:  # what served two elements makes room
+        assert fast(kt.ones(4), kind())[1]
+    assert fast(kt.ones(5, dtype=kt.float64), kinds[0]())[1]
+    assert [fast(kt.ones(n), kind())[1] for n in (2, 6) for kind in kinds] == [True] * 6
+
+
 def test_registry():
     @dynamo.register_backend
     def mine(graph, inputs):

@@ -453,6 +453,69 @@ def test_optimized_module():
     fast(draw(2, 3))
 
 
+CONTAINERS = {
+    "Sequential": (lambda: nn.Sequential(nn.Linear(2, 2), nn.ReLU()), 1),
+    "ModuleList": (lambda: nn.ModuleList([nn.ReLU(), nn.Tanh()]), -1),
+    "ModuleDict": (lambda: nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()}), "b"),
+    "ParameterList": (lambda: nn.ParameterList([kt.ones(1), kt.zeros(2)]), 0),
+    "empty": (nn.Sequential, 0),
+    "Net": (lambda: Net(), 0),
+}
+SPECIAL = {
+    "len": len, "bool": bool, "iter": lambda m: [id(each) for each in m], "item": lambda m, key: id(m[key]), "slice": lambda m: len(m[:1]),
+    "in": lambda m, key: (key in m, "nothing" in m), "reversed": lambda m: [id(each) for each in reversed(m)],
+    "unpacked": lambda m: [*map(id, m)], "out of range": lambda m: m[9],
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_special_methods_of_compiled_containers(name):
+    make, key = CONTAINERS[name]
+    plain = make()
+    fast = kt.compile(plain)
+
+    def answer(ask, module):
+        try:
+            return ask(*(module, key)[:ask.__code__.co_argcount if hasattr(ask, "__code__") else 1])
+        except Exception as error:
+            return type(error), str(error)
+
+    for ask in SPECIAL.values():
+        assert answer(ask, fast) == answer(ask, plain), ask
+    if name in ("Sequential", "ModuleList"):
+        fast[0] = changed = nn.Identity()
+        assert plain[0] is changed
+        del fast[0]
+        assert len(plain) == 1
+        assert kt.compile(lambda x: (x + len(fast), fast[0](x), [type(each) for each in fast]), fullgraph=True)(kt.ones(1))[0].item() == 2
+
+
+def test_names_that_a_module_lacks(stress):
+    class Optional(nn.Module):
+        def forward(self, x):
+            scaled = x * getattr(self, "scale", 2.0)
+            return scaled + self.bias if hasattr(self, "bias") else scaled
+
+    net = Optional()
+    fast = kt.compile(net, fullgraph=stress != "break_everywhere")
+    assert fast(kt.ones(2)).tolist() == [2.0, 2.0]
+    net.bias = nn.Parameter(kt.ones(2))
+    assert fast(kt.ones(2)).tolist() == [3.0, 3.0]
+    net.scale = 3.0
+    del net.bias
+    assert fast(kt.ones(2)).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("make", [nn.Sequential, lambda *modules: nn.ModuleList(modules)])
+def test_insert_refuses_before_it_changes(make):
+    row = make(nn.ReLU(), nn.Tanh())
+    before = list(row._modules.items())
+    for index, wrong, error in ((0, 3, TypeError), (1, lambda x: x, TypeError), ("0", nn.ReLU(), TypeError)):
+        with pytest.raises(error):
+            row.insert(index, wrong)
+        assert list(row._modules.items()) == before
+
+
 def test_disabled_modules():
     class Asks(nn.Module):
         def forward(self, x):

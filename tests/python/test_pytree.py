@@ -306,6 +306,47 @@ def test_cond_takes_registered_objects(stress):
             assert shown(fast(pose)) == shown(f(pose))
 
 
+class Mark:
+    """Part of a context: equal to what its class says, if anybody asked."""
+    asked = []
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        Mark.asked.append(other)
+        return self.value == other.value
+
+    __ne__ = __hash__ = None
+
+
+class Marked:
+    def __init__(self, x, mark):
+        self.x, self.mark = x, mark
+
+
+pytree.register_pytree_node(Marked, lambda m: ([m.x], (m.mark, [1.0, {"k": None}])), lambda parts, context: Marked(parts[0], context[0]))
+
+
+def test_contexts_are_compared_without_the_programs_code(stress):
+    if stress == "break_everywhere":
+        pytest.skip("nothing is traced")
+    value = [1]
+
+    @kt.compiler.nonstrict_trace
+    def gives(x):
+        return Marked(x + 1, Mark(value[0]))
+
+    fast = kt.compile(lambda x: gives(x).x * 2, fullgraph=True)
+    for _ in range(2):
+        assert fast(kt.ones(1)).tolist() == [4.0]
+    value[0] = 2
+    if not stress:
+        with pytest.raises(RuntimeError, match="must always answer alike"):
+            fast(kt.ones(1))
+    assert Mark.asked == []
+
+
 made_inside = lambda x: advance(Pose(x, x), gain=Gain(x.shape[0]))  # noqa: E731
 gives_unknown = kt.compiler.nonstrict_trace(lambda x: Unknown(x))
 takes = kt.compiler.nonstrict_trace(lambda o: kt.ones(1))

@@ -2,7 +2,7 @@
 import collections
 import operator
 
-from .module import Module
+from .module import Module, _class_name
 from .parameter import Parameter
 
 
@@ -42,11 +42,13 @@ class _Row(Module):
         return self
 
     def _insert(self, index, module):
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{_class_name(module)} is not a Module subclass")
         modules = list(self._modules.values())
         modules.insert(index, module)
+        self._check_name("module", str(len(self)), self._modules)
         self._modules.clear()
-        for each in modules:
-            self.append(each)
+        self._modules.update((str(number), each) for number, each in enumerate(modules))
 
 
 class Sequential(_Row):

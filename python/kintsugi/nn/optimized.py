@@ -32,5 +32,31 @@ class OptimizedModule(Module):
     def __delattr__(self, name):
         delattr(self._modules["_orig_mod"], name)
 
+    # Python looks special methods up in the class: those of containers are handed on, and answer or refuse as the module's own.
+
+    def __len__(self):
+        return len(self._modules["_orig_mod"])
+
+    def __bool__(self):
+        return bool(self._modules["_orig_mod"])
+
+    def __iter__(self):
+        return iter(self._modules["_orig_mod"])
+
+    def __reversed__(self):
+        return reversed(self._modules["_orig_mod"])
+
+    def __contains__(self, item):
+        return item in self._modules["_orig_mod"]
+
+    def __getitem__(self, index):
+        return self._modules["_orig_mod"][index]
+
+    def __setitem__(self, index, value):
+        self._modules["_orig_mod"][index] = value
+
+    def __delitem__(self, index):
+        del self._modules["_orig_mod"][index]
+
     def __dir__(self):
         return sorted(set(super().__dir__()) | set(dir(self._modules["_orig_mod"])))
