@@ -304,7 +304,16 @@ class Exporter {
           case FloatFunction::kPow: binary(NB_POWER); break;
           case FloatFunction::kFloorDivide: binary(NB_FLOOR_DIVIDE); break;
           case FloatFunction::kRemainder: binary(NB_REMAINDER); break;
-          default: refuse("a function of math on a number that the function computes has no form in a graph");
+          default: {
+            static constexpr const char* kNames[] = {"sin",   "cos",   "tan",   "asin",     "acos",   "atan",
+                                                     "atan2", "sinh",  "cosh",  "tanh",     "exp",    "log",
+                                                     "log2",  "log10", "sqrt",  "copysign", "fmod",   "hypot",
+                                                     nullptr, nullptr, nullptr, "radians",  "degrees"};
+            Ref module(PyImport_ImportModule("math"));
+            Ref function(module ? PyObject_GetAttrString(module.get(), kNames[step.imm]) : nullptr);
+            if (!function) return Ref();
+            made = call("function", 0, function.get(), parts(step));
+          }
         }
         break;
       case StepKind::k_float_div: binary(NB_TRUE_DIVIDE); break;

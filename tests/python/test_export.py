@@ -261,6 +261,14 @@ def text_of_sizes(x):
     return x.shape, x.size(), f"{n} by {m}", str(n), n ** 2, m ** 0.5, x.reshape(n * m) * n ** 2, n & 6, n % 2.5
 
 
+def math_of_sizes(x):
+    n, m = x.shape
+    f, g = n / 7, m * 0.125
+    return (math.sqrt(n), math.sin(f), math.atan2(f, g), math.hypot(f, g), math.degrees(f), math.log2(n), math.fmod(n, 1.5), math.copysign(f, -g),
+            f ** g, f // 0.25, f % 0.25, math.exp(f), math.tanh(g), math.radians(n), math.log10(m), math.floor(f), math.ceil(g), round(f), int(f),
+            n * math.pi, x * math.cos(f))
+
+
 def rows(x):
     total = 0
     for row in x:
@@ -273,6 +281,10 @@ def test_texts_and_powers_of_sizes():
     for n, m in ((2, 3), (7, 4), (1, 1)):
         x = kt.ones(n, m)
         assert shown(module(x)) == shown(text_of_sizes(x))
+    module = export(math_of_sizes, (x23,), dynamic_shapes=({0: "n", 1: "m"},)).module()
+    for n, m in ((2, 3), (7, 4), (1, 1)):
+        x = kt.ones(n, m)
+        assert shown(module(x)) == shown(math_of_sizes(x))
     with pytest.raises(exc.ConstraintViolationError, match="(?s)iterates over x, whose first size.*rows"):
         export(rows, (x23,), dynamic_shapes=({0: "n"},))
     module = export(rows, (x23,), dynamic_shapes=({1: "m"},)).module()
