@@ -146,6 +146,14 @@ def sign(input):
 # ---- Along dimensions
 
 
+def _dim(input, dim):
+    """From 0 on."""
+    count = input.dim()
+    if not -count <= dim < count:
+        raise IndexError(f"dim {dim} is out of range: the tensor has {count} dimensions, so it is between {-count} and {count - 1}")
+    return dim + count if dim < 0 else dim
+
+
 def max(input, dim=None, keepdim=False, *, other=None):
     """The greatest element; the greater ones of two tensors; along a dimension (values, indices)."""
     if other is not None:
@@ -204,7 +212,7 @@ def sort(input, dim=-1, descending=False, stable=False):
 
 def topk(input, k, dim=-1, largest=True, sorted=True):
     """(values, indices) of the k greatest elements along a dimension, or of the smallest, in order."""
-    size = input.shape[dim] if input.dim() > 0 else 1
+    size = input.shape[_dim(input, dim)] if input.dim() > 0 else 1
     if not 0 <= k <= size:
         raise RuntimeError(f"topk: k is between 0 and {size}, the size of dimension {dim}, not {k}")
     indices = input.argsort(dim, largest)
@@ -215,8 +223,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
 
 def _part(input, dim, start, stop):
     """Of a dimension the elements from start to stop, as a view."""
-    before = dim if dim >= 0 else input.dim() + dim
-    return input[(slice(None),) * before + (slice(start, stop),)]
+    return input[(slice(None),) * _dim(input, dim) + (slice(start, stop),)]
 
 
 # ---- Parts and choices
@@ -224,7 +231,7 @@ def _part(input, dim, start, stop):
 
 def split(tensor, split_size_or_sections, dim=0):
     """A tuple of views: each of this size along a dimension, the last perhaps smaller, or of the sizes in a list."""
-    size = tensor.shape[dim]
+    size = tensor.shape[_dim(tensor, dim)]
     if isinstance(split_size_or_sections, int):
         if split_size_or_sections < 0 or (split_size_or_sections == 0 and size > 0):
             raise RuntimeError(f"split: the size of a part is above 0, not {split_size_or_sections}")
@@ -246,14 +253,14 @@ def chunk(input, chunks, dim=0):
     """A tuple of at most this many views of equal sizes along a dimension, the last perhaps smaller."""
     if chunks <= 0:
         raise RuntimeError(f"chunk: chunks is above 0, not {chunks}")
-    size = (input.shape[dim] + chunks - 1) // chunks
+    size = (input.shape[_dim(input, dim)] + chunks - 1) // chunks
     return split(input, size if size > 0 else 1, dim)
 
 
 def unbind(input, dim=0):
     """A tuple of views, one for each number of a dimension, which they lack."""
-    before = dim if dim >= 0 else input.dim() + dim
-    return tuple([input[(slice(None),) * before + (at,)] for at in range(input.shape[dim])])
+    before = _dim(input, dim)
+    return tuple([input[(slice(None),) * before + (at,)] for at in range(input.shape[before])])
 
 
 def masked_fill(input, mask, value):
@@ -272,13 +279,12 @@ def masked_select(input, mask):
 
 def index_select(input, dim, index):
     """The elements whose numbers along a dimension the index holds."""
-    before = dim if dim >= 0 else input.dim() + dim
-    return input[(slice(None),) * before + (index,)]
+    return input[(slice(None),) * _dim(input, dim) + (index,)]
 
 
 def narrow(input, dim, start, length):
     """Of a dimension the elements from start on, as a view."""
-    size = input.shape[dim]
+    size = input.shape[_dim(input, dim)]
     start = start + size if start < 0 else start
     if not 0 <= start <= start + length <= size:
         raise RuntimeError(f"narrow: {length} elements from {start} on are not in dimension {dim}, which has {size}")
@@ -287,8 +293,7 @@ def narrow(input, dim, start, length):
 
 def select(input, dim, index):
     """One number of a dimension, which the view lacks."""
-    before = dim if dim >= 0 else input.dim() + dim
-    return input[(slice(None),) * before + (index,)]
+    return input[(slice(None),) * _dim(input, dim) + (index,)]
 
 
 # ---- Arranged anew
@@ -303,6 +308,8 @@ def repeat(input, *sizes):
     for _ in range(len(sizes) - input.dim()):
         input = input.unsqueeze(0)
     for dim, times in enumerate(sizes):
+        if times < 0:
+            raise RuntimeError(f"repeat: {times} copies along dimension {dim}")
         input = _part(input, dim, 0, 0) if times == 0 else _rt.cat([input] * times, dim)
     return input.clone()
 
@@ -312,7 +319,7 @@ def flip(input, *dims):
     if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
         dims = dims[0]
     for dim in dims:
-        input = index_select(input, dim, _rt.arange(input.shape[dim] - 1, -1, -1))
+        input = index_select(input, dim, _rt.arange(input.shape[_dim(input, dim)] - 1, -1, -1))
     return input.clone()
 
 
@@ -320,7 +327,7 @@ def roll(input, shifts, dims=None):
     """The elements moved along a dimension, or in row-major order; those beyond its end come first."""
     if dims is None:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
-    size = input.shape[dims]
+    size = input.shape[_dim(input, dims)]
     at = size - shifts % size if size > 0 else 0
     return _rt.cat([_part(input, dims, at, size), _part(input, dims, 0, at)], dims)
 
@@ -354,9 +361,9 @@ def diag(input):
 
 def movedim(input, source, destination):
     """A view with a dimension in another place."""
-    count = input.dim()
-    order = [dim for dim in range(count) if dim != source % count]
-    order.insert(destination % count, source % count)
+    source, destination = _dim(input, source), _dim(input, destination)
+    order = [dim for dim in range(input.dim()) if dim != source]
+    order.insert(destination, source)
     return input.permute(order)
 
 
