@@ -1,6 +1,6 @@
 // Descriptors and functions of functools that are written in Python but lean on locks, weak references or attributes of
-// C objects: cached_property, partialmethod, the dispatch of singledispatch. They are known by their code; what they do
-// is followed by its meaning.
+// C objects: cached_property, partialmethod, the dispatch of singledispatch; and the wrapper around the __repr__ of a
+// dataclass. They are known by their code; what they do is followed by its meaning.
 #include "jit/containers.h"
 #include "jit/names.h"
 #include "runtime/frame.h"
@@ -120,6 +120,55 @@ Flow partial_method(Tracer& t, Value* descriptor, Value* self, Value** out) {
   return Flow::kGo;
 }
 
+// What a variable of the function's closure holds; null: not known.
+Value* free_variable(Tracer& t, Value* function, const char* name) {
+  t.complete_function(function);
+  Value* closure = function->closure == nullptr ? nullptr : t.force(function->closure);
+  if (closure == nullptr || closure->kind != ValueKind::kTuple) return nullptr;
+  PyCodeObject* code = function->code;
+  int first = code->co_nlocalsplus - static_cast<int>(t.length(closure));
+  for (int i = first; i < code->co_nlocalsplus; ++i) {
+    if (PyUnicode_CompareWithASCIIString(slot_name(code, i), name) != 0) continue;
+    Value* cell = t.item_at(closure, static_cast<size_t>(i - first));
+    Value* content = cell->kind == ValueKind::kCell ? t.cell_content(cell, slot_name(code, i)) : nullptr;
+    return content == nullptr ? nullptr : t.force(content);
+  }
+  return nullptr;
+}
+
+// Of dataclasses, which may be imported later.
+bool is_repr_wrapper(PyCodeObject* code) {
+  static PyCodeObject* known = nullptr;
+  if (known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, "wrapper") != 0) return code == known;
+  Ref name(PyUnicode_FromString("dataclasses")), module(name ? PyImport_GetModule(name.get()) : nullptr);
+  Ref maker(module ? PyObject_GetAttrString(module.get(), "_recursive_repr") : nullptr);
+  PyErr_Clear();
+  if (!maker || !PyFunction_Check(maker.get())) return false;
+  PyObject* constants = code_of(reinterpret_cast<PyFunctionObject*>(maker.get()))->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i)
+    if (PyObject* each = PyTuple_GET_ITEM(constants, i); PyCode_Check(each))
+      known = reinterpret_cast<PyCodeObject*>(Py_NewRef(each));
+  return code == known;
+}
+
+// An object whose repr is under way shows as three dots. Here it is if a frame says so; no other may be.
+Flow wrapped_repr(Tracer& t, Value* function, Value* self, Value** out) {
+  Value *running = free_variable(t, function, "repr_running"), *inner = free_variable(t, function, "user_function");
+  bool none =
+      running != nullptr && running->kind == ValueKind::kSet && !running->mutated && set_length(t, running) == 0;
+  if (!none || inner == nullptr || inner->kind != ValueKind::kFunction)
+    return t.stop(BreakReason::k_call, "the repr of a dataclass");
+  for (const TraceFrame& each : t.frames_)
+    if (each.function == inner && !each.locals.empty() && t.force(each.locals[0]) == self) {
+      *out = t.constant_owned(PyUnicode_FromString("..."));
+      return Flow::kGo;
+    }
+  Flow flow = t.call_now(inner, {self}, out);
+  if (flow == Flow::kRaise)  // its traceback would lack the wrapper
+    t.break_from_the_start(BreakReason::k_call, "the repr of a dataclass");
+  return flow;
+}
+
 }  // namespace
 
 // The __get__ of a descriptor written in Python; false: it is none of these.
@@ -134,31 +183,21 @@ bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObj
   return true;
 }
 
-// dispatch(cls) of a singledispatch function that knows plain classes alone; *handled stays false for another function.
+// dispatch(cls) of a singledispatch function that knows plain classes alone, or the repr of a dataclass; *handled stays
+// false for another function.
 Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                    bool* handled) {
+  *handled = function->code != nullptr && names == nullptr && arguments.size() == 1 && is_repr_wrapper(function->code);
+  if (*handled) return wrapped_repr(t, function, t.force(arguments[0]), out);
   *handled =
       function->code != nullptr && function->code == table().dispatch && names == nullptr && arguments.size() == 1;
   if (!*handled) return Flow::kGo;
   PyTypeObject* type = as_class(t.force(arguments[0]));
   auto refused = [&] { return t.stop(BreakReason::k_call, "singledispatch"); };
-  t.complete_function(function);
-  Value* closure = function->closure == nullptr ? nullptr : t.force(function->closure);
-  if (type == nullptr || !t.ensure_version(type) || closure == nullptr || closure->kind != ValueKind::kTuple)
-    return refused();
-  auto free_variable = [&](const char* name) -> Value* {
-    PyCodeObject* code = function->code;
-    int first = code->co_nlocalsplus - static_cast<int>(t.length(closure));
-    for (int i = first; i < code->co_nlocalsplus; ++i) {
-      if (PyUnicode_CompareWithASCIIString(slot_name(code, i), name) != 0) continue;
-      Value* cell = t.item_at(closure, static_cast<size_t>(i - first));
-      Value* content = cell->kind == ValueKind::kCell ? t.cell_content(cell, slot_name(code, i)) : nullptr;
-      return content == nullptr ? nullptr : t.force(content);
-    }
-    return nullptr;
-  };
-  Value *token = free_variable("cache_token"), *registry = free_variable("registry");
-  Value* cache = free_variable("dispatch_cache");  // what it is filled with shows in no other way
+  if (type == nullptr || !t.ensure_version(type)) return refused();
+  auto variable = [&](const char* name) { return free_variable(t, function, name); };
+  Value *token = variable("cache_token"), *registry = variable("registry");
+  Value* cache = variable("dispatch_cache");  // what it is filled with shows in no other way
   if (cache == nullptr || type_of(cache) != table().weak_dict) return refused();
   if (token == nullptr || !token->is_constant() || token->object != Py_None || registry == nullptr ||
       registry->kind != ValueKind::kDict || !registry->is_real() || registry->source < 0 || registry->mutated ||

@@ -69,6 +69,7 @@ Ref Tracer::stand_in_for(PyObject* name, Value* value) {
       PyTuple_SET_ITEM(parts.get(), static_cast<Py_ssize_t>(i), part.release());
     }
     made = Ref(parts ? PyObject_CallObject(reinterpret_cast<PyObject*>(value->type), parts.get()) : nullptr);
+  } else if (made = field_of_model(*this, name, value); made) {
   } else if (is_named(name, "__slots__")) {
     bool runs = false;
     object = pure_argument(value, /*containers=*/true, &runs, 0);
@@ -128,17 +129,30 @@ Flow Tracer::make_descriptor(PyObject* callable, std::vector<Value*>& arguments,
 
 // ---- Class statements -----------------------------------------------------------------------------------------------
 
-// type, or ABCMeta; null: its metaclass or what it derives from has a word in how a class is made.
-static PyTypeObject* metaclass_of(Tracer& t, const std::vector<Value*>& bases) {
-  PyTypeObject* winner = &PyType_Type;
+// type, ABCMeta, or one that derives from type and leaves to it how a class is made.
+static bool is_plain_meta(Tracer& t, PyTypeObject* meta) {
+  if (meta == &PyType_Type) return true;
+  if (!t.ensure_version(meta)) return false;
+  if (is_abstract_meta(meta)) return true;
+  static PyObject *const prepare = PyUnicode_InternFromString("__prepare__"), *const mro =
+                                                                                  PyUnicode_InternFromString("mro");
+  return is_heap_type(meta) && meta->tp_new == PyType_Type.tp_new && meta->tp_init == PyType_Type.tp_init &&
+         meta->tp_finalize == nullptr && inherits(meta, prepare, &PyType_Type) && inherits(meta, mro, &PyType_Type) &&
+         inherits(meta, interned.getattribute, &PyType_Type) && Py_TYPE(meta)->tp_call == PyType_Type.tp_call;
+}
+
+// Null: it, or what the class derives from, has a word in how a class is made. `given`: metaclass=, or null.
+static PyTypeObject* metaclass_of(Tracer& t, const std::vector<Value*>& bases, Value* given) {
+  PyTypeObject* winner = given == nullptr ? &PyType_Type : as_class(t.force(given));
+  if (winner == nullptr || !PyType_IsSubtype(winner, &PyType_Type) || !is_plain_meta(t, winner)) return nullptr;
   for (Value* each : bases) {
     PyTypeObject* base = as_class(t.force(each));
     if (base == nullptr || !t.ensure_version(base)) return nullptr;
     PyTypeObject* meta = Py_TYPE(base);
-    if ((meta != &PyType_Type && !is_abstract_meta(meta)) || !t.ensure_version(meta)) return nullptr;
-    if (!inherits(base, interned.init_subclass, &PyBaseObject_Type)) return nullptr;
-    if (winner == &PyType_Type) winner = meta;
-    if (meta != &PyType_Type && meta != winner) return nullptr;
+    if (!is_plain_meta(t, meta) || !inherits(base, interned.init_subclass, &PyBaseObject_Type)) return nullptr;
+    if (PyType_IsSubtype(winner, meta)) continue;
+    if (!PyType_IsSubtype(meta, winner)) return nullptr;
+    winner = meta;
   }
   return winner;
 }
@@ -175,8 +189,9 @@ Value* Tracer::made_class(PyObject* model, ValueId id) {
 }
 
 // metaclass(name, bases, names), where no code of the program has a part in it.
-Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* names, Value* cell, Value** out) {
-  PyTypeObject* meta = metaclass_of(*this, bases);
+Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* given_meta, Value* names, Value* cell,
+                        Value** out) {
+  PyTypeObject* meta = metaclass_of(*this, bases, given_meta);
   if (meta == nullptr || !name->is_constant() || !PyUnicode_CheckExact(name->object))
     return stop(BreakReason::k_instruction, "a class whose making runs code");
   Ref held(PyDict_New()), types(PyTuple_New(static_cast<Py_ssize_t>(bases.size())));
@@ -197,7 +212,10 @@ Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* names, Va
       PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(meta), name->object, types.get(), held.get(), nullptr));
   if (!model) return stop(BreakReason::k_raises, "a class statement");
   keep(model.get());
+  // Made once more where the instruction is performed once more: nobody knows the first one.
+  makes_inner_class_ = call_now_depth_ > 0;
   ValueId id = run_call(reinterpret_cast<PyObject*>(meta), {name, tuple_of(std::move(bases)), names});
+  makes_inner_class_ = false;
   *out = made_class(model.get(), id);
   if (cell != nullptr) {
     changing(cell);
@@ -210,7 +228,9 @@ Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* names, Va
 // __build_class__(body, name, *bases). The body runs within the instruction, on names of its own.
 Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value** out) {
   Value* body = arguments.size() < 2 ? nullptr : force(arguments[0]);
-  bool plain = body != nullptr && names == nullptr && body->kind == ValueKind::kFunction && !body->is_real();
+  bool has_meta = names != nullptr && PyTuple_GET_SIZE(names) == 1 && is_named(PyTuple_GET_ITEM(names, 0), "metaclass");
+  bool plain =
+      body != nullptr && (names == nullptr || has_meta) && body->kind == ValueKind::kFunction && !body->is_real();
   if (!plain) return stop(BreakReason::k_instruction, "a class statement with keywords");
   const Bytecode& bytecode = bytecode_of(body->code);
   TraceFrame& caller = frame();
@@ -219,8 +239,11 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
   bool followed = known == input_.memory->not_inlined.end() && !bytecode.calls_frame_readers &&
                   bytecode.odd == nullptr && input_.policy.inline_calls && has_room_for(body->code);
   if (!followed) return stop(BreakReason::k_instruction, "a class statement");
-  std::vector<Value*> bases(arguments.begin() + 2, arguments.end());
-  if (metaclass_of(*this, bases) == nullptr) return stop(BreakReason::k_instruction, "a class whose making runs code");
+  Value* meta = has_meta ? arguments.back() : nullptr;
+  std::vector<Value*> bases(arguments.begin() + 2, arguments.end() - (has_meta ? 1 : 0));
+  bool typed = !has_meta && is_typed_tuple(*this, bases);
+  if (!typed && metaclass_of(*this, bases, meta) == nullptr)
+    return stop(BreakReason::k_instruction, "a class whose making runs code");
   Value *space = make(ValueKind::kDict), *cell = nullptr;
   auto enter = [&](Value**) {
     frames_.emplace_back();
@@ -234,7 +257,10 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
   };
   if (Flow flow = at_once(enter, &cell); flow != Flow::kGo) return flow;
   if (cell == nullptr) return stop(BreakReason::k_internal, "a class statement");
-  return make_class(force(arguments[1]), std::move(bases), space, cell->kind == ValueKind::kCell ? cell : nullptr, out);
+  if (typed && cell->kind == ValueKind::kCell) return stop(BreakReason::k_instruction, "a named tuple with super()");
+  if (typed) return make_typed_tuple(*this, force(arguments[1]), force(bases[0]), space, out);
+  return make_class(force(arguments[1]), std::move(bases), meta, space, cell->kind == ValueKind::kCell ? cell : nullptr,
+                    out);
 }
 
 // type(name, bases, names)
@@ -252,7 +278,7 @@ Flow Tracer::call_type_of_three(std::vector<Value*>& arguments, Value** out) {
     if (module == nullptr) return stop(BreakReason::k_builtin, "type");
     dict_put(copy, interned.module, module);
   }
-  return make_class(force(arguments[0]), std::move(types), copy, nullptr, out);
+  return make_class(force(arguments[0]), std::move(types), nullptr, copy, nullptr, out);
 }
 
 // __name__ of the present frame's globals; null: not plain text.

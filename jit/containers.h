@@ -94,6 +94,9 @@ Flow order_by_comparing(Tracer& t, const std::vector<Value*>& keys, bool reverse
 bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObject* name, Value** out, Flow* flow);
 // namedtuple(), and what @dataclass does with a class of the trace.
 bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
+bool is_typed_tuple(Tracer& t, const std::vector<Value*>& bases);  // typing.NamedTuple
+Flow make_typed_tuple(Tracer& t, Value* name, Value* base, Value* names, Value** out);
+Ref field_of_model(Tracer& t, PyObject* name, Value* field);  // of dataclasses.field(); null: another value
 // hash() of what says in Python how it hashes; *out null: of something else.
 Flow hash_in_python(Tracer& t, Value* value, Value** out);
 bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyObject* names, Flow* flow);

@@ -8,80 +8,35 @@ namespace kintsugi {
 
 namespace {
 
-// Modules/_functoolsmodule.c keeps what it knows in a dict, of a bounded cache behind a link. Where, is looked up in
-// caches made for this.
-struct Layouts {
-  PyTypeObject *type = nullptr, *link_type = nullptr;
-  int dict_offset = 0, result_offset = 0;
-
-  Layouts() {
+PyTypeObject* cache_type() {
+  static PyTypeObject* const type = [] {
     Ref module(PyImport_ImportModule("functools"));
-    Ref found(module ? PyObject_GetAttrString(module.get(), "_lru_cache_wrapper") : nullptr);
-    Ref key(PyLong_FromLong(71923)), size(PyLong_FromLong(3));
-    if (found && PyType_Check(found.get()) && key && size) {
-      type = reinterpret_cast<PyTypeObject*>(found.get());
-      int unbounded = find_dict(Py_None, key.get()), bounded = find_dict(size.get(), key.get());
-      dict_offset = bounded == unbounded ? bounded : 0;
-      Py_INCREF(type);
-    }
+    PyObject* found = module ? PyObject_GetAttrString(module.get(), "_lru_cache_wrapper") : nullptr;  // kept for good
     PyErr_Clear();
-  }
-
-  static int place_of(PyObject* holder, PyObject* held) {
-    for (int at = sizeof(PyObject); at < Py_TYPE(holder)->tp_basicsize; at += sizeof(void*))
-      if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(holder) + at) == held) return at;
-    return 0;
-  }
-
-  int find_dict(PyObject* size, PyObject* key) {
-    PyObject* hex = PyDict_GetItemString(PyEval_GetBuiltins(), "hex");
-    Ref cache(hex ? PyObject_CallFunction(reinterpret_cast<PyObject*>(type), "OOOO", hex, size, Py_False,
-                                          reinterpret_cast<PyObject*>(&PyTuple_Type))
-                  : nullptr);
-    Ref result(cache ? PyObject_CallOneArg(cache.get(), key) : nullptr);
-    if (!result || type->tp_traverse == nullptr) return 0;
-    struct Search {
-      PyObject *key, *dict;
-    } search{key, nullptr};
-    auto visit = [](PyObject* each, void* argument) {
-      auto* now = static_cast<Search*>(argument);
-      bool is = each != nullptr && PyDict_CheckExact(each) && PyDict_GetItemWithError(each, now->key) != nullptr;
-      if (is) now->dict = each;
-      return 0;
-    };
-    type->tp_traverse(cache.get(), visit, &search);
-    if (search.dict == nullptr) return 0;
-    PyObject* held = PyDict_GetItemWithError(search.dict, key);
-    if (held != result.get()) {
-      link_type = Py_TYPE(held);
-      result_offset = place_of(held, result.get());
-      Py_INCREF(link_type);
-    }
-    return place_of(cache.get(), search.dict);
-  }
-};
-
-const Layouts& layouts() {
-  static const Layouts* layouts = new Layouts;
-  return *layouts;
+    bool is = found != nullptr && PyType_Check(found) && is_cache_type(reinterpret_cast<PyTypeObject*>(found));
+    return is ? reinterpret_cast<PyTypeObject*>(found) : nullptr;
+  }();
+  return type;
 }
 
-bool is_atom_throughout(PyObject* object) {
+// Atoms, static types, and what marks keywords in a key.
+bool is_key_part(PyObject* object, PyObject* mark) {
   PyTypeObject* type = Py_TYPE(object);
+  if (object == mark || (type == &PyType_Type && !is_heap_type(reinterpret_cast<PyTypeObject*>(object)))) return true;
   if (type != &PyTuple_Type)
     return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
            type == &PyBytes_Type || object == Py_None;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-    if (!is_atom_throughout(PyTuple_GET_ITEM(object, i))) return false;
+    if (!is_key_part(PyTuple_GET_ITEM(object, i), mark)) return false;
   return true;
 }
 
 // The key as the cache has it; null: it has none that is found without running code.
-PyObject* stored_key(PyObject* dict, PyObject* key) {
+PyObject* stored_key(PyObject* dict, PyObject* key, PyObject* mark) {
   PyObject* found = nullptr;
   entries_of_hash(dict, PyObject_Hash(key), [&](PyObject* each, PyObject*) {
     bool same =
-        is_atom_throughout(each) && Py_TYPE(each) == Py_TYPE(key) && PyObject_RichCompareBool(each, key, Py_EQ) == 1;
+        is_key_part(each, mark) && Py_TYPE(each) == Py_TYPE(key) && PyObject_RichCompareBool(each, key, Py_EQ) == 1;
     if (same) found = each;
     return same;
   });
@@ -89,35 +44,53 @@ PyObject* stored_key(PyObject* dict, PyObject* key) {
   return found;
 }
 
+// As lru_cache_make_key. Null: an argument is no atom.
+Ref key_of_call(Tracer& t, const LruCache* real, std::vector<Value*>& arguments, PyObject* names) {
+  std::vector<PyObject*> given, parts;
+  for (Value*& argument : arguments) {
+    argument = t.force(argument);
+    if (argument->is_number()) argument = t.specialise(argument);
+    PyObject* atom = nullptr;
+    if (!t.fold(argument, &atom) || !is_key_part(atom, nullptr)) return Ref();
+    given.push_back(atom);
+  }
+  size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names)), plain = given.size() - named;
+  bool is_short = real->typed == 0 && given.size() == 1 && named == 0;
+  if (is_short && (PyUnicode_CheckExact(given[0]) || PyLong_CheckExact(given[0]))) return Ref::share(given[0]);
+  parts.assign(given.begin(), given.begin() + static_cast<long>(plain));
+  if (named > 0) parts.push_back(real->kwd_mark);
+  for (size_t i = 0; i < named; ++i) {
+    parts.push_back(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i)));
+    parts.push_back(given[plain + i]);
+  }
+  if (real->typed != 0)
+    for (PyObject* each : given) parts.push_back(reinterpret_cast<PyObject*>(Py_TYPE(each)));
+  Ref key(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
+  for (size_t i = 0; key && i < parts.size(); ++i)
+    PyTuple_SET_ITEM(key.get(), static_cast<Py_ssize_t>(i), Py_NewRef(parts[i]));
+  if (!key) throw Restart{};
+  return key;
+}
+
 }  // namespace
 
 bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyObject* names, Flow* flow) {
-  const Layouts& known = layouts();
-  if (known.type == nullptr || known.dict_offset == 0 || cache->type != known.type || !cache->is_real() ||
-      cache->source < 0)
-    return false;
+  if (cache_type() == nullptr || cache->type != cache_type() || !cache->is_real() || cache->source < 0) return false;
   auto refused = [&](const char* why) {
     *flow = t.stop(BreakReason::k_call, why);
     return true;
   };
   if (t.call_now_depth_ > 0) return refused("a cache that a builtin calls");
-  if (names != nullptr) return refused("a cache, called with keywords");
-  for (Value*& argument : arguments) {
-    argument = t.force(argument);
-    if (argument->is_number()) argument = t.specialise(argument);
-  }
-  PyObject* key = nullptr;
-  if (!t.fold(t.tuple_of(arguments), &key) || !is_atom_throughout(key)) return refused("a cache of objects");
-  if (arguments.size() == 1) {
-    PyObject* only = PyTuple_GET_ITEM(key, 0);
-    if (PyUnicode_CheckExact(only) || PyLong_CheckExact(only)) key = only;
-  }
-  PyObject* dict = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(cache->object) + known.dict_offset);
+  const auto* real = reinterpret_cast<LruCache*>(cache->object);
+  Ref given = key_of_call(t, real, arguments, names);
+  if (!given) return refused("a cache of objects");
+  t.keep(given.get());
+  PyObject* dict = real->cache;
   if (dict == nullptr || !PyDict_CheckExact(dict)) return refused("a cache");
-  key = stored_key(dict, key);
+  PyObject* key = stored_key(dict, given.get(), real->kwd_mark);
   if (key == nullptr) return refused("a cache that does not have the answer");
   std::string text = t.source_text(cache);
-  Value* held = t.load_field(cache, known.dict_offset, dict, text + ".cache");
+  Value* held = t.load_field(cache, offsetof(LruCache, cache), dict, text + ".cache");
   if (held->kind != ValueKind::kDict || held->mutated) return refused("a cache");
   ConstantId stored = t.constant_id(key, Hold::kStrong);
   Guard& guard = t.guard(GuardKind::k_dict_value, t.source(text + "(...)"));
@@ -126,15 +99,13 @@ bool call_lru_cache(Tracer& t, Value* cache, std::vector<Value*>& arguments, PyO
   ValueId id = guard.dst = t.new_value();
   PyObject* found = PyDict_GetItemWithError(dict, key);
   Value* result = t.wrap(found, id, text + "(...)");
-  if (Py_TYPE(found) == known.link_type) {
-    PyObject* answer = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(found) + known.result_offset);
-    result = t.load_field(result, known.result_offset, answer, text + "(...)");
-  }
+  if (Py_TYPE(found) == real->link_type)  // of a bounded cache
+    result = t.load_field(result, offsetof(LruLink, result), reinterpret_cast<LruLink*>(found)->result, text + "(...)");
   ConstantId called = t.constant_id(cache->object, Hold::kWeak);
   Guard& same = t.guard(GuardKind::k_same, cache->source);
   same.a = cache->id;
   same.constant = called;
-  t.run_call(cache->object, arguments);
+  t.run_call(cache->object, arguments, names);
   t.frame().stack.push_back(result);
   *flow = Flow::kGo;
   return true;

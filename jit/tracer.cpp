@@ -80,7 +80,7 @@ static bool is_effect(StepKind kind) {
 
 Step& Tracer::record(StepKind kind) {
   if (input_.policy.exporting && changes_an_object(kind)) refuse_change();
-  if (is_effect(kind)) {
+  if (is_effect(kind) && !makes_inner_class_) {
     if (input_.policy.pure && kind != StepKind::k_write && kind != StepKind::k_run_call &&
         kind != StepKind::k_opaque_call)
       throw Impure{};

@@ -318,7 +318,7 @@ class Tracer {
   Ref stand_in_for(PyObject* name, Value* value);
   Flow make_descriptor(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
   Value* made_class(PyObject* model, ValueId id);
-  Flow make_class(Value* name, std::vector<Value*> bases, Value* names, Value* cell, Value** out);
+  Flow make_class(Value* name, std::vector<Value*> bases, Value* meta, Value* names, Value* cell, Value** out);
   Flow build_class(std::vector<Value*>& arguments, PyObject* names, Value** out);
   Flow call_type_of_three(std::vector<Value*>& arguments, Value** out);
   Value* module_name();
@@ -552,6 +552,7 @@ class Tracer {
   std::unordered_map<PyObject*, Py_hash_t> hashed_keys_;  // of these: what hashes in Python
   std::unordered_map<Value*, PyObject*> hashed_stand_ins_;
   std::vector<PyTypeObject*> made_classes_;               // models of classes made here: see classes.cpp
+  bool makes_inner_class_ = false;                        // a step makes a class that nobody else knows
   std::unordered_map<PyObject*, Value*> stand_ins_;       // what they hold; null: not modelled
   std::set<std::pair<Value*, Value*>> apart_;             // keys that a guard tells apart
   int compare_depth_ = 0;                                 // containers within containers

@@ -438,6 +438,29 @@ void keys_of_hash(PyObject* set, Py_hash_t hash, Stop stop) {
     if (from->table[i].hash == hash && is_entry(from->table[i]) && stop(from->table[i].key)) return;
 }
 
+// ---- functools.lru_cache: Modules/_functoolsmodule.c of 3.11 --------------------------------------------------------
+
+struct LruLink {  // what the dict of a bounded cache holds
+  PyObject_HEAD LruLink *previous, *next;
+  Py_hash_t hash;
+  PyObject *key, *result;
+};
+struct LruCache {
+  LruLink root;
+  void* wrapper;
+  int typed;
+  PyObject* cache;  // dict: key -> answer, or its link
+  Py_ssize_t hits;
+  PyObject* function;
+  Py_ssize_t maxsize, misses;
+  PyObject* kwd_mark;  // between arguments and keywords in a key
+  PyTypeObject* link_type;
+  PyObject *info_type, *dict, *weak_references;
+};
+inline bool is_cache_type(PyTypeObject* type) {
+  return type->tp_basicsize == sizeof(LruCache) && type->tp_dictoffset == offsetof(LruCache, dict);
+}
+
 // Counts registrations of abstract classes: Modules/_abc.c, the module's state. Null: it has none.
 inline const uint64_t* abc_counter(PyObject* module) {
   struct State {

@@ -2,6 +2,8 @@
 import abc
 import collections
 import dataclasses
+import functools
+import typing
 
 import kintsugi as kt
 from language_programs import effects, followed, x3
@@ -286,3 +288,130 @@ def frozen_dataclass_in_a_function(x):
         column: int = 1
     places = {Place(1, 2): x, Place(2, 2): x + 1}
     return places[Place(1, 2)] * 2, Place(1) < Place(2), hash(Place(1)) == hash(Place(1, 1)), Place(3).column
+
+
+@followed(lambda: (x3(),))
+def typed_named_tuple_in_a_function(x):
+    class Reading(typing.NamedTuple):
+        "One reading."
+        value: object
+        weight: int = 2
+        unit: str = "m"
+
+        def scaled(self):
+            return self.value * self.weight
+
+        @property
+        def short(self):
+            return self.unit[:1]
+    r = Reading(x)
+    value, weight, unit = r
+    return (r.scaled(), r.short, value * weight, r._replace(weight=5).scaled(), Reading._fields, Reading.__name__, Reading.__qualname__, Reading.__doc__,
+            Reading(1, 3) == (1, 3, "m"), isinstance(r, tuple), Reading(1) < Reading(2), r[2], len(r))
+
+
+@followed(lambda: (x3(),))
+def typed_named_tuple_that_leaves(x):
+    class Step(typing.NamedTuple):
+        a: int
+        b: float = 0.5
+    effects["fields"] = Step._fields
+    return Step(x, 1), [Step(1)], Step.__module__
+
+
+@followed(lambda: (x3(), 4))
+def dataclass_with_fields_in_a_function(x, n):
+    def three():
+        return [1, 2, 3]
+
+    @dataclasses.dataclass
+    class Track:
+        start: object
+        points: list = dataclasses.field(default_factory=list)
+        more: list = dataclasses.field(default_factory=three)
+        gain: int = dataclasses.field(default=3, repr=False, compare=False)
+        total: int = dataclasses.field(init=False, default=n)
+        names: tuple = dataclasses.field(default=(), kw_only=True)
+
+        def __post_init__(self):
+            self.total = self.gain + len(self.points)
+    t = Track(x)
+    t.points.append(1)
+    return (t.start * t.gain, t.points, Track(1).points, t.more, t.total, Track(1, gain=5) == Track(1, gain=6) if n < 0 else t.gain,
+            Track(1, [2], names=("q",)).names, Track.gain)
+
+
+class Told(type):
+    def __call__(cls, *arguments):
+        made = super().__call__(*arguments)
+        made.told = cls.__name__
+        return made
+
+    @property
+    def title(cls):
+        return cls.__name__.upper()
+
+
+@followed(lambda: (x3(),))
+def class_with_a_metaclass(x):
+    class Thing(metaclass=Told):
+        def __init__(self, k):
+            self.k = k
+
+    class Child(Thing):
+        pass
+
+    class Shape(metaclass=abc.ABCMeta):
+        @abc.abstractmethod
+        def area(self): ...
+
+    class Square(Shape):
+        def area(self):
+            return x * 2
+    t = Child(3)
+    return x * t.k, t.told, Thing.title, type(Thing) is Told, type(Child) is Told, Square().area(), isinstance(Square(), Shape)
+
+
+@followed(lambda: (x3(),))
+def classes_within_classes(x):
+    class Outer:
+        class Inner:
+            k = 2
+
+            def f(self, y):
+                return y * self.k
+
+        class Failed(ValueError):
+            pass
+        made = Inner()
+        twice = Inner.k * 2
+
+        def go(self):
+            raise Outer.Failed("no")
+    try:
+        Outer().go()
+    except Outer.Failed as error:
+        text = str(error)
+    return Outer.Inner().f(x), Outer.made.f(x), Outer.twice, Outer.Inner.__qualname__, text, Outer.Inner.__name__
+
+
+@functools.lru_cache
+def by_name(n, *, by=1):
+    return [n * by]
+
+
+@functools.lru_cache(maxsize=None, typed=True)
+def typed_cache(n, k=0):
+    return n + k
+
+
+for _number in (1, 1.0):
+    typed_cache(_number)
+typed_cache(2, k=3)
+by_name(1, by=2)
+by_name(n=3, by=4)
+
+
+@followed(lambda: (x3(),))
+def cache_hits_by_keyword(x):
+    return x * by_name(1, by=2)[0], by_name(n=3, by=4)[0], typed_cache(1), typed_cache(1.0), typed_cache(2, k=3), by_name(1, by=2) is by_name(1, by=2)

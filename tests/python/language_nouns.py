@@ -128,3 +128,20 @@ def calls_that_do_not_bind(x):
 def names_that_modules_lack(x):
     return x + hasattr(math, "nothing"), hasattr(itertools, "nothing_here"), hasattr(math, "pi"), getattr(operator, "nothing", 5), \
         getattr(math, "tau", None)
+
+
+@dataclasses.dataclass
+class Node:
+    value: int
+    below: object = None
+
+
+@followed(lambda: (x3(), Node(7)))
+def dataclass_as_text(x, given):
+    @dataclasses.dataclass
+    class Local:
+        a: int
+        b: str = "b"
+    node = Node(1)
+    node.below = node
+    return x + 1, repr(given), repr(Node(1)), f"{Fixed(2)} {Node(3, Fixed(4))!r:>5}", str(node), repr(Local(1)), f"{Local(2, 'c')}"

@@ -1,0 +1,371 @@
+"""Elements and keys that hash in Python, enums, classes made by others and calls that do not bind: programs that try what may not
+be followed, against plain runs."""
+import collections
+import dataclasses
+import enum
+import functools
+import typing
+
+import pytest
+
+import kintsugi as kt
+from language_programs import x3
+from test_definitions import log, outcome
+
+
+class Key:
+    def __init__(self, n, hashed=None):
+        self.n, self.hashed = n, n if hashed is None else hashed
+
+    def __hash__(self):
+        return self.hashed
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and self.n == other.n
+
+
+class Loud(Key):
+    def __hash__(self):
+        log.append(("hash", self.n))
+        return self.hashed
+
+    def __eq__(self, other):
+        log.append(("eq", self.n, getattr(other, "n", other)))
+        return self.n == getattr(other, "n", other)
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+    BLUE = 3
+
+
+class Odd(enum.Enum):
+    A = 1
+    B = 2
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        return self.value == getattr(other, "value", other)
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class Same(enum.Enum):
+    RED = 5
+
+
+def calls_in_order(x):
+    s = {Loud(1), Loud(2, 1), Loud(1)}
+    s.add(Loud(3, 1))
+    return x + len(s), Loud(2, 1) in s, Loud(9) in s, s.discard(Loud(3, 1)), [k.n for k in s]
+
+
+def two_of_one_hash(x):
+    s = {Key(1, 5), Key(2, 5), Key(1, 5), Key(3, 5)}
+    return x + len(s), sorted(k.n for k in s), Key(2, 5) in s, Key(4, 5) in s, s
+
+
+def hashes_at_the_edge(x):
+    s = {Key(1, -1), Key(2, -2), Key(3, 2 ** 61 - 1), Key(4, 0), Key(5, 2 ** 80)}
+    return x + len(s), Key(1, -2) in s, Key(3, 0) in s, 0 in s, -2 in s, [k.n for k in s]
+
+
+def among_atoms(x):
+    s = {1, "a", Key(1), 2.5, None, Key(7)}
+    s.add(7)
+    s.discard(1)
+    return x + len(s), 1 in s, Key(1) in s, 7 in s, "a" in s, s
+
+
+def order_of_many(x):
+    s = set()
+    for n in (40, 8, 16, 0, 24, 3, 11):
+        s.add(Key(n))
+    s.remove(Key(16))
+    first = s.pop()
+    s.add(Key(32))
+    return x + 1, first.n, [k.n for k in s], s, s.copy(), len(s)
+
+
+def a_hash_that_changes(x):
+    k = Key(1)
+    s = {k}
+    k.hashed = 2
+    found = k in s
+    s.add(k)
+    return x + len(s), found, k in s, s
+
+
+def hash_that_raises(x):
+    class Bad:
+        def __hash__(self):
+            raise ValueError("hash")
+
+    class Worse:
+        def __hash__(self):
+            return "no int"
+
+    class Unequal:
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            raise KeyError("eq")
+    out = []
+    for make in (lambda: {Bad()}, lambda: {Worse()}, lambda: {Unequal(), Unequal()}, lambda: {1, Unequal()}, lambda: Unequal() in {Key(1)}):
+        try:
+            make()
+        except Exception as error:
+            out.append((type(error).__name__, str(error)))
+    return x + 1, out
+
+
+def no_hash(x):
+    class Plain:
+        def __eq__(self, other):
+            return True
+    try:
+        {Plain()}
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+def a_set_in_its_element(x):
+    k = Key(1)
+    s = {k, Key(2)}
+    k.inside = s
+    return x + len(s), k.inside is s, k
+
+
+def operators_of_sets(x):
+    a, b = {Key(1), Key(2)}, {Key(2), Key(3)}
+    c, d = {Color.RED, Color.BLUE, "z"}, {Color.BLUE, Same.RED}
+    c |= d
+    return x + len(a | b), len(a & b), a == {Key(2), Key(1)}, c, c - d, d < c, d ^ {Same.RED}, Same.RED in c, Color.RED in d, a.union([Key(5)]), \
+        c.isdisjoint({Color.GREEN}), set(c), frozenset(d) == d, c.intersection(d, [Color.BLUE])
+
+
+def enums_with_their_own_hash(x):
+    s, d = {Odd.A, Odd.B}, {Odd.A: 1}
+    d[Odd.B] = 2
+    return x + len(s), Odd.A in s, 1 in s, d[Odd.A], len(d), s
+
+
+def enums_that_are_numbers(x):
+    s, d = {Number.ONE, 2}, {Number.ONE: 1, 2: 2}
+    return x + len(s), 1 in s, Number.TWO in s, d[1], d[Number.TWO], 1.0 in d, True in s, {1: 5}[Number.ONE], s, d, list(d)[0] is Number.ONE
+
+
+def members_of_two_enums(x):
+    d = {Color.RED: 1, Same.RED: 2}
+    s = {Color.RED, Same.RED}
+    return x + len(s), d[Same.RED], Color.RED == Same.RED, [type(m).__name__ for m in s], s
+
+
+def tuples_of_keys(x):
+    d = {(Key(1), Color.RED): 1, (Key(1), (Color.RED, 2)): 2}
+    d[(Key(1), Color.RED)] = 3
+    s = {(1, Key(2)), (1, Key(2)), (1.0, Key(2))}
+    try:
+        {(Key(1), []): 1}
+    except TypeError as error:
+        text = str(error)
+    return x + len(s), d[(Key(1), (Color.RED, 2))], len(d), (Key(2), Color.RED) in d, hash((Key(1), 2)) == hash((Key(1), 2)), d, s, text
+
+
+WARM = {Color.RED, Color.BLUE}
+
+
+def sets_that_change_outside(x):
+    first = Color.RED in WARM, Color.GREEN in WARM, len(WARM)
+    WARM.symmetric_difference_update({Color.GREEN})
+    return x + 1, first, Color.GREEN in WARM
+
+
+def frozen_ones(x):
+    f = frozenset([Key(1), Key(2)])
+    return x + len(f), {f: 1}[frozenset([Key(2), Key(1)])], f == frozenset([Key(1), Key(2)]), f | {3}, hash(frozenset([1])) == hash(frozenset([1]))
+
+
+def walks_over_enums(x):
+    it = iter(Color)
+    first = next(it)
+    a, b, c = Color
+    return x + 1, first, list(it), [*Color], Color.__len__(), dict(zip(Color, "abc")), a, c, max(Color, key=lambda m: m.value), sorted(Number)[0], it
+
+
+def binds(x, a=1, *rest, key, other=2, **named):
+    return x
+
+
+def errors_of_binding(x):
+    class Thing:
+        def __init__(self, a, *, b):
+            self.a = a
+
+        def method(self, p):
+            return p
+
+        @classmethod
+        def of_class(cls, p):
+            return p
+
+        @staticmethod
+        def of_none(p, q=1):
+            return p
+
+        def __getitem__(self, key, extra):
+            return key
+
+    def gen(a):
+        yield a
+
+    t = Thing(1, b=2)
+    out = []
+    for call in (lambda: binds(), lambda: binds(1), lambda: binds(1, 2, 3, a=4, key=1), lambda: Thing(), lambda: Thing(1, 2), lambda: t.method(),
+                 lambda: t.method(1, 2)):
+        try:
+            call()
+        except TypeError as error:
+            out.append((str(error), error.__cause__, error.__context__))
+    for call in (lambda: t.of_class(), lambda: Thing.of_none(q=3), lambda: gen(), lambda: t[1], lambda: functools.partial(binds, key=3)(),
+                 lambda: Thing.method(), lambda: (lambda *, k: k)(1)):
+        try:
+            call()
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+
+
+def an_error_of_binding_that_escapes(x):
+    return binds(x, 1)
+
+
+def errors_of_binding_in_builtins(x):
+    out = []
+    for call in (lambda: list(map(lambda a, b: a, [1])), lambda: sorted([2, 1], key=lambda: 0), lambda: max([1, 2], key=binds)):
+        try:
+            call()
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+
+
+def named_tuples_of_typing(x):
+    class Base(typing.NamedTuple):
+        a: int
+        b: "str" = "b"
+
+    class Child(Base):
+        def both(self):
+            return self.a, super().__len__()
+    try:
+        Base()
+    except TypeError as error:
+        log.append(str(error))
+    try:
+        class Wrong(typing.NamedTuple):
+            a: int = 1
+            b: int
+    except TypeError as error:
+        log.append(str(error))
+    try:
+        class Hidden(typing.NamedTuple):
+            _a: int
+    except ValueError as error:
+        log.append(str(error))
+    c = Child(1)
+    return c.both(), c, Base._field_defaults, Base.__annotations__, Base.__orig_bases__, Base(2)._asdict(), repr(Base(1)), Base, Child
+
+
+def fields_of_dataclasses(x):
+    made = dataclasses.field(default=4)
+
+    @dataclasses.dataclass(order=True)
+    class A:
+        a: int = made
+        b: list = dataclasses.field(default_factory=lambda: [x])
+        c: int = dataclasses.field(default=1, metadata={"k": 1}, hash=False)
+
+    @dataclasses.dataclass
+    class B(A):
+        d: dict = dataclasses.field(default_factory=dict)
+        e: int = dataclasses.field(default=0, init=False, repr=False)
+    try:
+        @dataclasses.dataclass
+        class Wrong:
+            a: list = dataclasses.field(default=[])
+    except ValueError as error:
+        log.append(str(error))
+    return made.name, [f.name for f in dataclasses.fields(B)], A(1, [], 2) < A(2, []), B(1).d, B(), A.a, dataclasses.replace(B(5), a=6).a, \
+        dataclasses.fields(A)[2].metadata["k"], A
+
+
+class Ordered(type):
+    made = 0
+
+    def __call__(cls, *arguments):
+        Ordered.made += 1
+        return super().__call__(*arguments)
+
+    def __len__(cls):
+        return 3
+
+    def __iter__(cls):
+        return iter((1, 2))
+
+
+class Counting(type):
+    def __init__(cls, name, bases, names):
+        log.append(name)
+        super().__init__(name, bases, names)
+
+
+def classes_of_metaclasses(x):
+    class A(metaclass=Ordered):
+        class In(metaclass=Counting):
+            k = 1
+
+        def __init__(self, n=0):
+            self.n = n
+
+    class B(A):
+        pass
+    try:
+        class C(A, metaclass=Counting):
+            pass
+    except TypeError as error:
+        log.append(str(error))
+    return B(3).n, len(B), list(A), A.In.k, type(B), A, [n for n in B]
+
+
+def classes_nested_deeply(x):
+    class A:
+        class B:
+            class C:
+                depth = [d for d in range(3)]
+
+                def name(self):
+                    return __class__.__qualname__
+            c = C()
+        n = B.c.name()
+    return A.B.C().name(), A.n, A.B.c.depth, A.B, A.B.C
+
+
+PROGRAMS = [each for each in list(globals().values())
+            if getattr(each, "__code__", None) is not None and each.__module__ == __name__ and each.__code__.co_varnames[:1] == ("x",)
+            and each.__name__ != "binds"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
+def test_program(program):
+    want = [outcome(program, x3()) for _ in range(4)]
+    kt._dynamo.reset()
+    fast = kt.compile(program)
+    assert [outcome(fast, x3()) for _ in range(4)] == want
