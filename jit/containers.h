@@ -65,6 +65,7 @@ Flow set_binary(Tracer& t, int operation, Value* left, Value* right, Value** out
 // hashed_keys.cpp: elements that hash in Python
 bool has_hashed_elements(PyObject* mirror);
 Flow find_element(Tracer& t, Value* set, Value* element, bool adds, PyObject** out);
+Flow find_in_real_set(Tracer& t, Value* set, Value* element, bool* found);
 
 // Objects of classes that derive from a builtin container: subclasses.cpp, deques.cpp.
 Value* content_of(Value* value);  // what a list, a dict or such an object holds; null: another value

@@ -372,6 +372,8 @@ Flow Tracer::dict_contains(Value* container, Value* item, bool* found) {
 static Flow put_found(Tracer& t, Value* dict, PyObject* key, Value* value) {
   if (dict->iterated > 0 && t.dict_get(dict, key) == nullptr)
     return t.stop(BreakReason::k_container, "a new key while the dict is iterated");
+  if (dict->is_real() && t.hashed_keys_.count(key) != 0)  // the step would hash it
+    return t.stop(BreakReason::k_container, "a key that hashes in Python");
   t.changing(dict);
   if (dict->is_real() && is_ordered_dict(dict)) {
     t.run_method(&PyODict_Type, "__setitem__", {dict, t.key_value(key), value});
@@ -397,6 +399,8 @@ Flow Tracer::dict_set_item(Value* dict, Value* key, Value* value) {
 
 static Flow delete_found(Tracer& t, Value* dict, PyObject* key) {
   if (dict->iterated > 0) return t.stop(BreakReason::k_container, "a key less while the dict is iterated");
+  if (dict->is_real() && t.hashed_keys_.count(key) != 0)
+    return t.stop(BreakReason::k_container, "a key that hashes in Python");
   t.changing(dict);
   if (dict->is_real() && is_ordered_dict(dict)) {
     t.run_method(&PyODict_Type, "__delitem__", {dict, t.key_value(key)});

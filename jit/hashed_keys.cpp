@@ -156,6 +156,69 @@ Flow hash_in_python(Tracer& t, Value* value, Value** out) {
   return Flow::kGo;
 }
 
+// The one of these objects that existed before which is equal to the key, as a value; null: none, which no guard says.
+static Flow equal_of_before(Tracer& t, Value* key, Py_hash_t hash, const std::vector<PyObject*>& candidates,
+                            Value** out) {
+  *out = nullptr;
+  if (candidates.size() != 1) return t.stop(BreakReason::k_container, "a key that hashes in Python");
+  Value* held = t.wrap_bound(candidates[0], "a key");
+  bool same = held == key;
+  if (!same)
+    if (Flow flow = t.same_item(held, key, &same); flow != Flow::kGo) return flow;
+  if (!same || !held->is_real()) return t.stop(BreakReason::k_container, "a key that hashes in Python");
+  t.key_values_[candidates[0]] = *out = held;
+  t.hashed_keys_[candidates[0]] = hash;
+  return Flow::kGo;
+}
+
+// In a dict that existed before: a guard says that it still has the very key.
+static Flow find_in_real(Tracer& t, Value* dict, Value* key, PyObject** out) {
+  if (dict->source < 0 || dict->mutated || dict->owner != nullptr || dict->complete)
+    return t.stop(BreakReason::k_container, "a key that hashes in Python");
+  Py_hash_t hash, each_hash;
+  if (Flow flow = hash_of(t, key, &hash); flow != Flow::kGo) return flow;
+  std::vector<PyObject*> candidates;
+  PyObject *each, *item;
+  for (Py_ssize_t at = 0; _PyDict_Next(dict->object, &at, &each, &item, &each_hash);)
+    if (each_hash == hash) candidates.push_back(each);
+  Value* held = nullptr;
+  if (Flow flow = equal_of_before(t, key, hash, candidates, &held); flow != Flow::kGo) return flow;
+  *out = candidates[0];
+  for (auto& entry : dict->entries)
+    if (entry.first == *out) return Flow::kGo;
+  for (Py_ssize_t at = 0; _PyDict_Next(dict->object, &at, &each, &item, &each_hash);)
+    if (each == *out) break;
+  ConstantId constant = t.constant_id(*out, Hold::kWeak);
+  std::string text = t.source_text(dict) + "[a key]";
+  Guard& guard = t.guard(GuardKind::k_dict_value, t.source(text));
+  guard.a = dict->id;
+  guard.constant = constant;
+  ValueId id = guard.dst = t.new_value();
+  dict->entries.emplace_back(*out, t.wrap(item, id, text));
+  return Flow::kGo;
+}
+
+// In a set that existed before. *found stays false without a break where the element is no such.
+Flow find_in_real_set(Tracer& t, Value* set, Value* element, bool* found) {
+  *found = false;
+  if (!hashes_in_python(t, element)) return Flow::kGo;
+  if (set->source < 0 || set->mutated || !set->is_real()) return t.stop(BreakReason::k_container, "in a set");
+  Py_hash_t hash, each_hash;
+  if (Flow flow = hash_of(t, element, &hash); flow != Flow::kGo) return flow;
+  std::vector<PyObject*> candidates;
+  PyObject* each;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set->object, &at, &each, &each_hash);)
+    if (each_hash == hash) candidates.push_back(each);
+  Value* held = nullptr;
+  if (Flow flow = equal_of_before(t, element, hash, candidates, &held); flow != Flow::kGo) return flow;
+  ConstantId constant = t.constant_id(candidates[0], Hold::kWeak);
+  Guard& check = t.guard(GuardKind::k_set_has, set->source);
+  check.a = set->id;
+  check.constant = constant;
+  check.imm = *found = true;
+  return Flow::kGo;
+}
+
 // What stands for the key in this dict: the equal one that it has, or the key itself.
 Flow Tracer::find_key(Value* dict, Value* key, PyObject** out, const char* context, bool inserts) {
   key = force(key);
@@ -163,7 +226,11 @@ Flow Tracer::find_key(Value* dict, Value* key, PyObject** out, const char* conte
   if (plain && !has_hashed_keys(dict))
     return modelled_dict(*this, dict, *out) ? Flow::kGo : no_key(*this, key, context);
   if (!plain && !hashes_in_python(*this, key)) return no_key(*this, key, context);
-  if (dict->is_real() || dict->owner != nullptr) return stop(BreakReason::k_container, "a key that hashes in Python");
+  if (dict->is_real() || dict->owner != nullptr) {
+    if (plain) return modelled_dict(*this, dict, *out) ? Flow::kGo : no_key(*this, key, context);
+    return inserts ? stop(BreakReason::k_container, "a key that hashes in Python")
+                   : find_in_real(*this, dict, key, out);
+  }
   bool by_address = plain && key_values_.count(*out) != 0;
   if (by_address) return Flow::kGo;
   Py_hash_t hash;

@@ -461,6 +461,10 @@ Flow set_contains(Tracer& t, Value* set, Value* item, bool* found) {
     by_identity = is_object && !is_atom_key(key);
     if (whole)
       if (Flow flow = find_element(t, set, item, /*adds=*/false, &key); flow != Flow::kGo) return flow;
+    if (!whole && !by_identity && !set->is_constant()) {
+      Flow flow = find_in_real_set(t, set, item, found);
+      if (flow != Flow::kGo || *found) return flow;
+    }
     if (whole ? key == nullptr : !by_identity) return no_key_to_find(t, item, "in a set");
   }
   return has(t, set, key, by_identity, found);

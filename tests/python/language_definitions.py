@@ -316,7 +316,7 @@ def typed_named_tuple_that_leaves(x):
         a: int
         b: float = 0.5
     effects["fields"] = Step._fields
-    return Step(x, 1), [Step(1)], Step.__module__
+    return Step(x + 1, 1), [Step(1)], Step.__module__
 
 
 @followed(lambda: (x3(), 4))

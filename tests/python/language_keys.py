@@ -111,3 +111,14 @@ class Memo:
 def memo_by_key(x):
     memo = Memo()
     return memo.area(Place(3, 1), x) + memo.area(Place(3, 1), x), len(memo.found)
+
+
+TABLE = {Place(1, 2): 3.0, Place(2, 2): [4], "plain": 5, Pair(1, Place(1, 1)): 6}
+PLACES = {Place(0, 0), Place(4, 4)}
+FROZEN = frozenset({Place(0, 1), "a"})
+
+
+@followed(lambda: (x3(), Place(2, 2)))
+def keys_of_before_that_hash(x, place):
+    return (x * TABLE[Place(1, 2)], TABLE[place][0], TABLE.get(Place(1, 2)), Place(2, 2) in TABLE, TABLE[Pair(1, Place(1, 1))], Place(4, 4) in PLACES,
+            Place(0, 1) in FROZEN)

@@ -188,6 +188,38 @@ def sets_that_change_outside(x):
     return x + 1, first, Color.GREEN in WARM
 
 
+TABLE = {Key(1): 1, Key(2, 9): 2, Key(3, 9): 3, "t": 4}
+KEYS = {Key(1), Key(5)}
+
+
+def keys_of_before(x):
+    out = [TABLE[Key(1)], Key(1) in TABLE, Key(4) in TABLE, TABLE.get(Key(4), 0), TABLE[Key(3, 9)], Key(2, 9) in TABLE, "t" in TABLE, TABLE["t"],
+           Key(5) in KEYS, Key(6) in KEYS, len(KEYS)]
+    try:
+        TABLE[Key(7)]
+    except KeyError as error:
+        out.append(error.args[0].n)
+    TABLE[Key(1)] = 10
+    out.append(TABLE[Key(1)])
+    TABLE[Key(1)] = 1
+    TABLE[Key(8)] = x
+    out += [TABLE.pop(Key(8)) is x, len(TABLE), TABLE.setdefault(Key(1), 3)]
+    KEYS.add(Key(6))
+    out += [Key(6) in KEYS, Key(1) in KEYS]
+    KEYS.discard(Key(6))
+    return x + 1, out
+
+
+moved = {Key(1): 1}
+
+
+def keys_that_move(x):
+    out = moved[Key(1)], Key(1) in moved
+    held = moved.pop(Key(1))
+    moved[Key(1)] = held + 1  # another key
+    return x + 1, out, moved[Key(1)] - held
+
+
 def frozen_ones(x):
     f = frozenset([Key(1), Key(2)])
     return x + len(f), {f: 1}[frozenset([Key(2), Key(1)])], f == frozenset([Key(1), Key(2)]), f | {3}, hash(frozenset([1])) == hash(frozenset([1]))
@@ -366,6 +398,8 @@ PROGRAMS = [each for each in list(globals().values())
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
 def test_program(program):
     want = [outcome(program, x3()) for _ in range(4)]
+    if program is keys_that_move:
+        moved[Key(1)] = 1
     kt._dynamo.reset()
     fast = kt.compile(program)
     assert [outcome(fast, x3()) for _ in range(4)] == want
