@@ -22,15 +22,17 @@ int32_t Tracer::present_place() {
   if (frames_.empty()) return -1;
   auto& places = result_->places;
   if (placed_ != instructions_ || placed_frames_ != frames_.size()) {
-    placed_ = instructions_;
-    placed_frames_ = frames_.size();
+    size_t before = places.size() - placed_frames_;  // the frames of the latest place
     int32_t caller = -1;
-    for (const TraceFrame& each : frames_) {
-      PyCodeObject* code = each.bytecode->code;
-      if (shared_.insert(code).second) keep(reinterpret_cast<PyObject*>(code));
-      places.push_back({code, each.at, caller});
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      PyCodeObject* code = frames_[i].bytecode->code;
+      bool kept = i < placed_frames_ && places[before + i].code == code;
+      if (!kept && shared_.insert(code).second) keep(reinterpret_cast<PyObject*>(code));
+      places.push_back({code, frames_[i].at, caller});
       caller = static_cast<int32_t>(places.size()) - 1;
     }
+    placed_ = instructions_;
+    placed_frames_ = frames_.size();
   }
   return static_cast<int32_t>(places.size()) - 1;
 }
