@@ -4,8 +4,9 @@
 
 namespace kintsugi {
 
-constexpr size_t kInlineDepth = 24;  // frames in one trace
-constexpr int kRecursionDepth = 4;   // activations of one code object in one trace
+constexpr size_t kInlineDepth = 24;            // frames in one trace
+constexpr size_t kInlineDepthOfExports = 100;  // which have no other way
+constexpr int kRecursionDepth = 4;             // activations of one code object in one trace
 
 // A real function's parts become known when they are needed; each is guarded for itself.
 void Tracer::complete_function(Value* function) {
@@ -89,6 +90,7 @@ bool Tracer::bind(Value* function, const std::vector<Value*>& arguments, PyObjec
 }
 
 bool Tracer::has_room_for(PyCodeObject* code) const {
+  if (input_.policy.exporting) return frames_.size() < kInlineDepthOfExports;
   int same = 0;
   for (const TraceFrame& each : frames_) same += each.bytecode->code == code;
   return same < kRecursionDepth && frames_.size() < kInlineDepth;

@@ -318,42 +318,50 @@ def _assert(condition, message):
 
 
 class _Made:
-    """Marks, itself, an object among what a traced function answers: (_Made, function that makes it, arguments)."""
+    """Marks, itself, an object among what a traced function answers: (_Made, function that makes it, arguments); with None for the
+    function a container by its number: [number, container], and [number] where it comes again."""
 
 
-def _outgoing(value, around=()):
-    """What a function answers, told in tuples, lists, dicts and atoms. Followed while tracing."""
+def _outgoing(value, around=(), told=None):
+    """What a function answers, told in tuples, lists, dicts and atoms; a container in two places by its number. Followed while tracing."""
     for each in around:
         if each is value:
             return value  # the tracer says so
     kind = type(value)
     if kind is Tensor or kind is int or kind is float:
         return value
+    if kind is slice:
+        return (_Made, slice, [value.start, value.stop, value.step])
+    if kind is _runtime.Size:
+        return (_Made, kind, [[*value]])
+    node = _pytree.node_of_class(kind)
+    if kind is not set and kind is not frozenset and (node is None or node.is_constant):
+        return value
+    told = [] if told is None else told
+    for number, each in enumerate(told):
+        if each is value:
+            return (_Made, None, [number])
+    number = len(told)
+    told.append(value)
     around = (*around, value)
     if kind is tuple or kind is list:
         parts = []
         for each in value:
-            parts.append(_outgoing(each, around))
-        return tuple(parts) if kind is tuple else parts
-    if kind is dict:
-        told = {}
+            parts.append(_outgoing(each, around, told))
+        answer = tuple(parts) if kind is tuple else parts
+    elif kind is dict:
+        answer = {}
         for key, each in value.items():
-            told[key] = _outgoing(each, around)
-        return told
-    if kind is _runtime.Size:
-        return (_Made, kind, [[*value]])
-    if kind is set or kind is frozenset:
-        return (_Made, kind, [_outgoing([*value], around)])
-    if kind is slice:
-        return (_Made, slice, [value.start, value.stop, value.step])
-    node = _pytree.node_of_class(kind)
-    if node is None or node.is_constant:
-        return value
-    children, context = node.flatten_fn(value)
-    parts = []
-    for each in children:
-        parts.append(_outgoing(each, around))
-    return (_Made, node.unflatten_fn, [parts, context])
+            answer[key] = _outgoing(each, around, told)
+    elif node is None:
+        answer = (_Made, kind, [_outgoing([*value], around, told)])
+    else:
+        children, context = node.flatten_fn(value)
+        parts = []
+        for each in children:
+            parts.append(_outgoing(each, around, told))
+        answer = (_Made, node.unflatten_fn, [parts, _outgoing(context, around, told)])
+    return (_Made, None, [number, answer])
 
 
 def _bound(function, captured, defaults, keyword_defaults):
@@ -581,6 +589,9 @@ def _program(inputs, calls, returned, reads_gradients, arguments, ranges, taken,
             outputs.append(value.number)
             return f"_out[{len(outputs) - 1}]"
         if type(value) is tuple and len(value) == 3 and value[0] is _Made:
+            if value[1] is None:
+                name = f"_told_{value[2][0]}"
+                return f"({name} := {collect(value[2][1])})" if len(value[2]) > 1 else name
             return f"{constant(value[1])}({', '.join(map(collect, value[2]))})"
         if type(value) is tuple:
             return "(" + "".join(collect(each) + ", " for each in value) + ")"
@@ -597,6 +608,10 @@ def _program(inputs, calls, returned, reads_gradients, arguments, ranges, taken,
         return f"_constant_{len(constants) - 1}"
 
     text = collect(returned)
+    try:
+        compile(text, "answer", "eval")
+    except (SyntaxError, RecursionError, MemoryError):
+        raise exc.UserError("kt.export: the function answers containers within containers, too many for Python text; answer less deep ones") from None
 
     def returns(names):
         names.update((f"_constant_{i}", value) for i, value in enumerate(constants))

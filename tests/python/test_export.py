@@ -291,6 +291,36 @@ def test_texts_and_powers_of_sizes():
     assert module(kt.ones(2, 5)).tolist() == [2.0] * 5
 
 
+def test_containers_in_two_places():
+    def f(x):
+        a, b = [x + 1], {"k": 2}
+        return a, (a, b), b, Point(a, x, b), {1: a}
+
+    a, (again, b), same, point, table = export(f, (x23,)).module()(x23)
+    assert again is a and same is b and point.a is a and point.tag is b and table[1] is a
+    assert shown([a, b, point]) == shown([[x23 + 1], {"k": 2}, Point([x23 + 1], x23, {"k": 2})])
+    module = export(f, (x23,)).module()
+    assert module(x23)[0] is not module(x23)[0]
+
+
+def nested(x, depth, wrap):
+    for _ in range(depth):
+        x = wrap(x)
+    return x
+
+
+def test_deep_results_and_calls():
+    for wrap in (lambda x: [x], lambda x: (x, 1), lambda x: Point(x, 1, "t"), lambda x: {"k": x}):
+        f = lambda x: nested(x, 40, wrap)  # noqa: E731
+        assert shown(export(f, (x23,)).module()(x23)) == shown(f(x23))
+        with pytest.raises(exc.UserError, match="nested a few dozen times at most|containers within containers"):
+            export(lambda x: nested(x, 120, wrap), (x23,))
+    with pytest.raises(exc.UserError, match="containers within containers"):
+        export(lambda x: nested(x, 80, lambda x: Point(x, 1, "t")), (x23,))
+    again = lambda x, n: x + 1 if n == 0 else again(x * 2, n - 1)  # noqa: E731
+    assert export(lambda x: again(x, 30), (x23,)).module()(x23).tolist() == again(x23, 30).tolist()
+
+
 def test_arguments_that_no_call_could_give_again():
     loop = [x23]
     loop.append((1, {"k": loop}))
