@@ -225,6 +225,7 @@ Flow change(Tracer& t, Value* set, Value* item, bool add, bool must_have) {
 // Elements that hash in Python are compared by it where one set meets another that has the same hash.
 bool may_compare(PyObject* a, PyObject* b) {
   if (!PyAnySet_Check(a) || !PyAnySet_Check(b)) return PyAnySet_Check(a) && has_hashed_elements(a);
+  if (!has_hashed_elements(a) && !has_hashed_elements(b)) return false;
   PyObject *each, *other;
   Py_hash_t hash, other_hash;
   for (Py_ssize_t i = 0; _PySet_NextEntry(a, &i, &each, &hash);)

@@ -10,7 +10,7 @@ import pytest
 
 import kintsugi as kt
 from language_programs import x3
-from test_definitions import log, outcome
+from test_definitions import lines, log, outcome
 
 
 class Key:
@@ -220,6 +220,17 @@ def keys_that_move(x):
     return x + 1, out, moved[Key(1)] - held
 
 
+grown = {Color.RED: 1}
+gathered = {Color.RED}
+
+
+def containers_of_enums_that_grow(x):
+    out = grown[Color.RED], Color.BLUE in grown, Color.RED in gathered, Color.BLUE in gathered
+    grown[len(grown)] = 1
+    gathered.add(len(gathered))
+    return x + 1, out
+
+
 def frozen_ones(x):
     f = frozenset([Key(1), Key(2)])
     return x + len(f), {f: 1}[frozenset([Key(2), Key(1)])], f == frozenset([Key(1), Key(2)]), f | {3}, hash(frozenset([1])) == hash(frozenset([1]))
@@ -388,6 +399,54 @@ def classes_nested_deeply(x):
             c = C()
         n = B.c.name()
     return A.B.C().name(), A.n, A.B.c.depth, A.B, A.B.C
+
+
+def classes_in_callbacks(x):
+    def make(n):
+        class Made(Key):
+            class In:
+                k = n
+
+            def total(self):
+                return self.n + self.In.k
+        return Made
+    made = list(map(make, (1, 2)))
+    largest = max((3, 5), key=lambda n: make(n)(n).total())
+    before = len(Key.__subclasses__()) >= 2
+    return x + largest, [each(1).total() for each in made], made[0] is made[1], {make(4)(1): 2}[Key(1)], before, made[0]
+
+
+def enums_that_change(x):
+    class Late(Key):
+        pass
+    s = {Late(1), Late(2)}
+    Late.__hash__ = lambda self: 9
+    s.add(Late(1))
+    return x + len(s), Late(1) in s
+
+
+def a_repr_that_raises(x):
+    class Bad:
+        def __repr__(self):
+            raise ValueError("bad")
+
+    @dataclasses.dataclass
+    class Holder:
+        a: object
+    try:
+        repr(Holder(Bad()))
+    except ValueError as error:
+        log.append(lines(error))
+    return x + 1, repr(Holder(Holder(3))), repr([Holder(1)])
+
+
+def hashes_of_frozen_dataclasses(x):
+    @dataclasses.dataclass(frozen=True)
+    class Place:
+        row: int
+        tags: tuple = ()
+    s = {Place(1), Place(1), Place(2, (Color.RED,))}
+    return x + len(s), Place(2, (Color.RED,)) in s, hash(Place(1)) == hash(Place(1)), {Place(3): 1}.get(Place(3)), [p.row for p in s] == [1, 2] or len(s)
 
 
 PROGRAMS = [each for each in list(globals().values())
