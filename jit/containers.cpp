@@ -61,11 +61,15 @@ bool position_of(Tracer& t, Value* value, int64_t size, int64_t* position) {
 }
 
 bool walks_over(Value* iterator, Value* container) {
-  if (iterator->kind != ValueKind::kIterator) return false;
-  for (Value* part : iterator->items) {
-    if (part == nullptr) continue;
-    if (part->forwarded != nullptr) part = part->forwarded;
-    if (part == container || walks_over(part, container)) return true;
+  std::vector<Value*> iterators{iterator};  // a group leads back to its groupby(), and one iterator may be part of many
+  for (size_t i = 0; i < iterators.size(); ++i) {
+    if (iterators[i]->kind != ValueKind::kIterator) continue;
+    for (Value* part : iterators[i]->items) {
+      if (part == nullptr) continue;
+      if (part->forwarded != nullptr) part = part->forwarded;
+      if (part == container) return true;
+      if (std::find(iterators.begin(), iterators.end(), part) == iterators.end()) iterators.push_back(part);
+    }
   }
   return false;
 }

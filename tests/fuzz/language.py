@@ -10,21 +10,22 @@ feeds on itself is cut or reduced, so that no loop blows it up.
 
 # Without names, for any scope. Variables of the type come beside them.
 LEAVES = {
-    "int": "0 1 2 3 -1 7 12".split(),
+    "int": "0 1 2 3 -1 7 12 0 1 2 3 True 300".split(),
     "small": "0 1 2 -1 1 0".split(),
     "float": "0.5 -1.5 2.0 0.0 1e3".split(),
     "str": ["'abc'", "'x y'", "''", "'Abc d'", "'p'"],
     "key": ["'p'", "'q'", "'z'"],
-    "list": ["[3, 1, 2]", "[]", "[4, 4, 0, 9]", "[1]"],
+    "list": ["[3, 1, 2]", "[]", "[4, 4, 0, 9]", "[1]", "[3, 1, 2]", "[0, 7]", "Stack([2, 5])"],
     "tuple": ["(1, 2)", "(3, 1, 2)", "()", "(5,)"],
-    "dict": ["{'p': 1, 'q': 2}", "{}", "dict(z=4, p=0)"],
+    "dict": ["{'p': 1, 'q': 2}", "{}", "dict(z=4, p=0)", "{'p': 1, 'q': 2}", "OrderedDict(q=1, p=3)", "defaultdict(int, z=2)", "Filling(p=4)"],
     "set": ["{1, 5}", "set()", "{3, 2, 1}", "frozenset((1, 4))"],
+    "deque": ["deque([2, 1])", "deque((1, 2, 3), 3)", "deque()"],
     "bool": ["True", "False"],
     "iter": ["iter((1, 2, 3))", "iter([])"],
     "fn": ["abs", "(lambda v: v + 1)", "int"],
     "object": ["Base(3)", "Left(1)"],
     "thing": ["Point(1, 2)", "Fixed(2)"],
-    "other": ["None", "...", "b'ab'", "2 ** 70", "1j", "NotImplemented", "range(3)", "slice(1, None)"],
+    "other": ["None", "...", "b'ab'", "2 ** 70", "1j", "NotImplemented", "range(3)", "slice(1, None)", "-2 ** 63", "float('nan')", "-0.0"],
 }
 
 EXPRESSIONS = {
@@ -50,6 +51,11 @@ EXPRESSIONS = {
         int(abs(3 + 4j)) | (lambda: $int)() | deque($list, maxlen=2).maxlen | Counter($list)[1] | defaultdict(int)[2]
         Filling()[$int] | list(count_to(3))[-1] | functools.partial(spread, k=3)(1)[3] | 'abcabc'.find('c')
         'abca'.count('a') | len($str.split()) | (-7) // 2 | -7 % 3 | int(-7 / 2) | True + $int | len(range($small, 9, 2))
+        len($deque) | $deque.count($int) | sum($deque) | ($deque or [4])[0] | ($deque or [5])[-1] | (2 ** 62 + $int) * 4 >> 62
+        (2 ** 63 - 1 + $int) % 1000 | int.from_bytes((300 + abs($int) % 9).to_bytes(2, 'big'), 'little') | b'abc'[$small % 3]
+        len(frozenset($ints) | $set) | reduce(operator.add, $ints, $int) | functools.partial(only, k=$int)(1) | Stack($ints).top
+        round($int, -1) | ($int).__add__(2) | len($str.encode())
+        operator.attrgetter('v')(Base($int)) | operator.methodcaller('count', 1)($list) | sum(v for row in [$ints, $tuple] for v in row)
         range(9)[$small] | $object.v | getattr($object, 'v', $int) | len(sorted($set)) | copy.copy(Point(3)).x
         """,
     "bool": """
@@ -61,6 +67,9 @@ EXPRESSIONS = {
         $float == $float | Fixed(1) < Fixed($small) | Point(1) == Point($small) | Colour.RED is Colour(1)
         Access.READ in Access.READ | Access.WRITE | 2 in Walkable(1, 2) | issubclass(Both, Left) | $dict == $dict
         $dict.keys() >= {'p'} | $dict.items() == {}.items() | isinstance(1, int) is True | type($int) is int
+        $set.isdisjoint($ints) | $set < {1, 2, 3, 4, 5} | $set >= frozenset($ints) | frozenset((1, 4)) == {1, 4} | $deque == deque([2, 1])
+        $int in $deque | $tuple is $tuple | isinstance($any, collections.abc.Iterable) | isinstance($any, collections.abc.Hashable)
+        $int > $float | $float != $float | $str > 'abc' | $str.endswith(('c', 'd')) | b'a' in b'abc' | $dict.keys().isdisjoint('zq') | bool($deque)
         math.isclose($float, 0.5) | $int is not None | (@1 := $int) > 1 and @1 < 9 | $list is $list | Box(1) == Box(1)
         """,
     "float": """
@@ -96,6 +105,10 @@ EXPRESSIONS = {
         list(itertools.islice(itertools.count($int, 2), 3)) | [w for v in pairs_of($ints) for w in v] | [1, 2, 3, 4][::2]
         list(map(int, '123')) | list(chained($iter, [4])) | [p for p, q in zip($ints, $str)] | sorted($dict.values())
         list(sum(itertools.zip_longest($ints, (1,), fillvalue=0), ())) [:6] | [k for k in $tuple][:2] | list({1: 2, 3: 4})
+        [*$deque] | list(reversed($deque)) | sorted($deque, key=lambda v: -v) | [*itertools.zip_longest((1,), $tuple, fillvalue=$int)][-1:]
+        [p - q for p, q in itertools.pairwise($ints)] | sorted($list, key=str) | [v for v in $deque if v] | Stack($list) | list(Stack($ints))
+        [*itertools.filterfalse(lambda v: v > 1, $ints)] | [*itertools.chain.from_iterable([$ints, $tuple])] | [*map($fn, $tuple)][::-1]
+        [v for v in $ints for _ in range(2)][::2] | $list.__add__([$int]) | list(b'ab') | [*itertools.accumulate($ints, initial=$int)]
         [n for p in itertools.product((1, 2), $tuple[:2]) for n in p][:5] | [len(list(g)) for _, g in itertools.groupby($ints)]
         """,
     "tuple": """
@@ -113,9 +126,16 @@ EXPRESSIONS = {
     "set": """
         {$int, $int} | {v % 3 for v in $ints} | set($ints) | $set | {$int} | $set & {1, 2} | $set - {$int} | $set ^ {1, 9}
         frozenset($ints) | {*$tuple, 1} | set($list) - set($tuple) | $set.union($list) | set(range($small)) | $set.copy()
+        $set.symmetric_difference($ints) | $set | $set ^ $set | frozenset($ints) - $set | {*$ints} & $set | frozenset($set).union($tuple)
+        set($deque) | {v for v in $ints if v not in $set} | set($dict.values()) | $set | set(map(abs, $ints))
         $set.intersection($list, (1, 2)) | $set.difference($ints) | {len(k) for k in $dict} | set($dict.values()) | set()
         """,
+    "deque": """
+        deque($ints) | deque($ints, maxlen=3) | deque($list, $small + 2) | $deque.copy() | $deque + deque([$int]) | $deque * 2 | deque($deque, 2)
+        """,
     "iter": """
+        itertools.pairwise($ints) | iter($deque) | itertools.chain.from_iterable([$ints, $tuple]) | iter($dict)
+        (v for v in $set) | islice(itertools.cycle([1, $int]), 3) | filter($fn, $ints) | itertools.starmap(max, [(1, 2), ($int, 1)]) | reversed($deque)
         iter($list) | iter($tuple) | reversed($list) | (v + 1 for v in $ints) | (v for v in $ints if v > $int) | count_to(4)
         count_to(3, 2) | map($fn, $ints) | filter(None, $ints) | itertools.chain($ints, $iter) | itertools.accumulate($ints)
         iter(Walkable(1, 2)) | iter(Countdown(3)) | iter(Indexed(3)) | islice(itertools.count($int), 3) | itertools.repeat(4, 2)
@@ -133,10 +153,14 @@ EXPRESSIONS = {
         """,
     "thing": """
         Point($int) | Fixed($small) | Gauge(2) | Colour.RED | Pair($int) | Row('k', $int) | Box($int) | Square(2) | Box($any)
+        Stack($ints) | Vector($int) | Vector($int) + Vector(2) | Vector(1) * $int | 2 * Vector($int) | Filling($dict) | frozenset($ints) | $deque
+        Vector($int) - $int | -Vector($int) | Colour[$str if $str in ('RED', 'BLUE') else 'GREEN'] | Access.READ | Access.WRITE | sorted([Vector(2), Vector($int)])[0]
         Point($int).moved(1) | max(Fixed(1), Fixed($small)) | $object | copy.deepcopy(Point(1, $int)) | Level.HIGH | Access.READ
         dataclasses.replace(Fixed(1), rank=$int) | Proxy($object) | Indexed(2) | Walkable($int) | Countdown(2) | Filling(p=$int)
         """,
     "other": """
+        $deque | $set - $set | 2 ** 63 + $int | -(2 ** 63) - $int | (2 ** 62) * $int | $float * 1e308 | complex($float, -0.0) | 1j * $float
+        bytes([$small % 2, 65]) + b'x' | b'a,b'.split(b',') | bytearray(b'ab') * 2 | (b'%d' % $int).hex() | memoryview(b'ab')[0] | int(2.0 ** 64)
         $int | $float | $str | $list | $tuple | $dict | $set | $object | $iter | $fn | $bool | $other | type($any) | [$any, $any]
         ($any, $int) | {'p': $any} | lambda: $int | [$list, $list] | spread($int, $any, k=$any, z=$int) | $object.__class__
         complex($int, 1) * 2 | (1 + 2j) ** 2 | 3 ** 50 + $int | -(2 ** 64) >> 3 | 10 ** 30 // 7 | bytes([1, 2]) | b'a' + b'b'
@@ -162,6 +186,15 @@ SIMPLE = """
     $list_name *= $small ;; del $list_name[6:] | $dict_name[$key] = $int | $dict_name.update(p=$int) | $dict_name.pop($key, None) | $dict_name |= $dict
     $dict_name['p'] = $dict_name.get('p', 0) + 1 | $dict_name.setdefault($key, 5) | $dict_name.update({'q': $int}, z=1)
     @1:set = {1, 2} ;; @1.add($int) ;; @1.discard(2) | @1:set = set($ints) ;; @1 |= {3, $int} ;; @1.update($list) | @1:set = set($ints) ;; @1 -= {1}
+    $set_name.add($int) | $set_name.discard($int) | $set_name |= {$int, 2} | $set_name &= {1, 2, 3} | $set_name -= {$int} | $set_name ^= {1, $int}
+    $set_name.update($ints) | $set_name.clear() | $set_name.symmetric_difference_update($tuple) | $log.append($set_name.pop() if len($set_name) == 1 else 0)
+    @1:deque = $deque | $deque_name.append($int) | $deque_name.appendleft($int) | $deque_name.extend($tuple) | $deque_name.rotate($small) | $deque_name.reverse()
+    $log.append($deque_name.popleft() if $deque_name else -1) | $deque_name.extendleft($ints) | del $deque_name[:0] | $deque_name += $tuple | $log.append($deque_name)
+    $log.append(u) | @1 = u ;; $log.append((type(@1).__name__, @1 == $any)) | $log.append([$any, u, u]) | $log.append(isinstance(u, (int, list, str)) and u * 2) | $log.append(bool(u))
+    @1 = complex($float, $int) ;; $log.append((@1.real, @1 * @1)) | @1 = 2 ** 62 ;; @1 += $int ;; @1 *= 2 ;; $log.append((@1, @1 - 2 ** 63))
+    $dict_name.update(zip('pz', $ints)) | $dict_name = {**$dict_name, $key: $int} | $list_name.extend(v for v in $ints) | $list_name[-1:] += [$int] | $list_name[:] = $list_name[::-1]
+    $list_name[$small:] = [$int] | del $list_name[$small:$small] | del $list_name[::3] | $list_name.append($list_name[:1]) ;; del $list_name[5:] | @1 = $object ;; del @1.v ;; $log.append(hasattr(@1, 'v'))
+    @1 = Vector($int) ;; @1 += Vector(1) ;; @1 -= $int ;; $log.append((@1, @1 == Vector($int), @1 < Vector(3), hash(@1), bool(@1))) | @1 = Stack($ints) ;; @1.append($int) ;; $log.append((@1, @1.top, len(@1)))
     @1 = defaultdict(list) ;; @1[$key].append($int) ;; @1[$key].append(2) ;; $log.append(@1)
     @1 = deque($list, maxlen=4) ;; @1.appendleft($int) ;; @1.rotate(1) ;; @1.extend($tuple) ;; $log.append(@1)
     @1 = Counter($list) ;; @1.update($tuple) ;; @1[3] += 2 ;; $log.append(@1) | @1 = OrderedDict($dict) ;; @1['a'] = 1 ;; @1.move_to_end('a', last=False) ;; $log.append(@1)
@@ -201,6 +234,10 @@ RISKS = """
     opaque(1 // $small) | $log.append($fn($any)) | $log.append($any < $any) | raise StopIteration($int) | raise $any | $log.append(Level['NONE']) | $log.append(float($str))
     del @1 | @1 += 1 | @1 = @1 + 1 | $log.append(undefined) | $log.append(-$any) | for @1, @2 in $list: pass | $log.append([*$any]) | $log.append($any[0]) | $log.append($any()) | 1 / $small
     $log.append(len($any)) | $log.append($tuple.index(9)) | '%d' % $any | $any.v = 1 | with $any: pass | $log.append(Numbered(1).number.x) | range(3)[$int] | $log.append(abs($any))
+    $deque_name.remove($int) | $log.append($deque[$small]) | $log.append(deque($ints, 2).index($int)) | OrderedDict($dict).move_to_end($key) | OrderedDict().popitem()
+    $log.append(reduce(operator.add, $list)) | $log.append(Vector(1) + $any) | $log.append($any < Vector(1)) | $log.append(u + $int) | u.v = $int | $log.append(u[0]) | $log.append(len(u))
+    $log.append(frozenset([$any])) | $log.append({$any: 1}) | frozenset((1, 2)).add(1) | $set_name.remove($int) | $log.append(f'{$int:z}') | '{1}'.format($int) | int('x' + '1') | b'a' + 'b'
+    [*$ints][$int] | $list_name[::2] = $tuple | $log.append(next(iter($deque))) | (1).missing | $log.append(math.sqrt($int)) | $log.append(10 ** 400 * 1.0) | chr(2 ** 70) | [1] * 2 ** 70
     $set.remove($int) if isinstance($set, set) else None | $log.append(dict($list)) | $log.append(dict(zip($str, 'a'), **{'p': 1})) | chr(-1) | 'a'.index($str) | deque().pop()
     raise ExceptionGroup('g', [ValueError($int), KeyError('k')]) | $log.append(list(zip([1], $tuple, strict=True))) | raise TypeError('t') from ValueError('v') | 2 ** -1 // 0
 """
@@ -210,176 +247,26 @@ ERRORS = ["ValueError", "Exception", "(IndexError, ZeroDivisionError)", "KeyErro
 ABOUT = ["str(error)", "type(error).__name__", "error", "error.args", "(error.__cause__, error.__context__)", "repr(error)",
          "isinstance(error, LookupError)", "error.__traceback__.tb_lineno - error.__traceback__.tb_lineno", "sys.exc_info()[0]", "error.__suppress_context__"]
 
-# Compound statements by part; the parts get equal chances.
-COMPOUND = {
-    "exceptions": [
-        "try:\n    $risk\n    $body\nexcept $errors as error:\n    $log.append($about)",
-        "try:\n    $body\n    $risk\nexcept $errors as error:\n    $log.append($about)\n    $body",
-        "try:\n    $risk\nexcept $errors:\n    $body\nexcept Exception as error:\n    $log.append($about)\nelse:\n    $body",
-        "try:\n    $body\n    $risk\nexcept $errors as error:\n    $body\nelse:\n    $body\nfinally:\n    $log.append($int)",
-        "try:\n    $body\n    $risk\nfinally:\n    $body",
-        "try:\n    $risk\nexcept:\n    $log.append(sys.exc_info()[1])\n    $body",
-        "try:\n    try:\n        $risk\n    except $errors as error:\n        raise Refused($int) from error\nexcept Refused as error:\n    $log.append($about)",
-        "try:\n    try:\n        $risk\n    finally:\n        $body\nexcept $errors as error:\n    $log.append($about)",
-        "try:\n    try:\n        $risk\n    except $errors:\n        $body\n        raise\nexcept Exception as error:\n    $log.append($about)",
-        "try:\n    try:\n        $risk\n    except Exception as error:\n        $risk\nexcept Exception as error:\n    $log.append($about)\n    $log.append(error.__context__)",
-        "@1 = None\ntry:\n    $risk\nexcept Exception as error:\n    @1 = error\nif @1:\n    $log.append(@1)\n    $body",
-        "for @1:int in range($trips):\n    try:\n        $risk\n        $body\n    except $errors:\n        continue\n    $body",
-        "for @1:int in range($trips):\n    try:\n        if @1 == 1:\n            raise KeyError(@1)\n        $body\n    except KeyError as error:\n        $log.append($about)",
-        "for @1:int in $tuple:\n    try:\n        $body\n        if @1 > 1:\n            break\n    finally:\n        $log.append(@1)",
-        "with contextlib.suppress($errors):\n    $risk\n    $body",
-        "with noted($log, $int, $errors) as @1:int:\n    $body\n    $risk",
-        "with noted($log, $int):\n    $body",
-        "with Noting($log, $bool), noted($log, 2, ValueError) as @1:int:\n    $risk\n    $body",
-        "with contextlib.ExitStack() as @1:\n    @1.enter_context(Noting($log, True))\n    @1.callback($log.append, $int)\n    $risk",
-        "@contextlib.contextmanager\ndef @1(k):\n    $log.append(k)\n    try:\n        yield k\n    except $errors as error:\n        $log.append($about)\n        if $bool:\n            raise\n    finally:\n        $log.append('left')\nwith @1($int) as @2:int, @1(2):\n    $body\n    $risk",
-        "@contextlib.contextmanager\ndef @1():\n    $risk\n    yield $int\n    $risk\ntry:\n    with @1() as @2:int:\n        $body\nexcept Exception as error:\n    $log.append($about)",
-        "with Restoring():\n    count_calls()\n    $body",
-        "with contextlib.closing(open(0, closefd=False)) if False else Noting($log):\n    $body",
-        "def @1():\n    try:\n        return $int\n    finally:\n        $log.append('left')\n$log.append(@1())",
-        "def @1():\n    try:\n        $risk\n    except $errors:\n        return $int\n    finally:\n        if $bool:\n            return -3\n$log.append(@1())",
-        "def @1():\n    for @2 in range(3):\n        try:\n            return @2\n        finally:\n            if @2 < 1:\n                continue\n$log.append(@1())",
-        "try:\n    raise ExceptionGroup('g', [ValueError(1), $raisable])\nexcept* ValueError as error:\n    $log.append(error.exceptions)\nexcept* (TypeError, KeyError) as error:\n    $log.append(error)",
-        "try:\n    $risk\nexcept Exception as error:\n    error.add_note($str)\n    $log.append(error)\n    if $bool:\n        raise",
-        "@1 = $raisable\ntry:\n    raise @1\nexcept Exception as error:\n    $log.append(error is @1)",
-    ],
-    "groups and keys": [
-        "try:\n    raise ExceptionGroup('g', [ValueError($int), $raisable, ExceptionGroup('h', [KeyError('k'), TypeError(2)])])\nexcept* ValueError as group:\n    $log.append((str(group), len(group.exceptions)))\n    $helper\nexcept* (KeyError, TypeError) as group:\n    $log.append(group.message)\nexcept* Exception as group:\n    $log.append(repr(group))",
-        "try:\n    $risk\nexcept* $errors as group:\n    $log.append((str(group), [type(e).__name__ for e in group.exceptions]))\n    $helper\nexcept* Exception as group:\n    $log.append(type(group.exceptions[0]).__name__)",
-        "try:\n    try:\n        raise ExceptionGroup('g', [ValueError($int), KeyError('k')])\n    except* $errors as group:\n        $log.append(len(group.exceptions))\nexcept ExceptionGroup as rest:\n    $log.append((rest.message, [type(e).__name__ for e in rest.exceptions], rest.__suppress_context__))",
-        "try:\n    try:\n        raise ExceptionGroup('g', [ValueError($int), KeyError('k'), TypeError('t')])\n    except* ValueError:\n        $risk\n    except* KeyError:\n        if $bool:\n            raise\nexcept Exception as error:\n    $log.append((type(error).__name__, str(error)))\n    if isinstance(error, ExceptionGroup):\n        $log.append([(type(e).__name__, str(e)) for e in error.exceptions])",
-        "for @1:int in range(3):\n    try:\n        if @1:\n            raise ExceptionGroup('g', [ValueError(k) for k in range(@1)])\n        $body\n    except* ValueError as group:\n        $log.append([e.args for e in group.exceptions])\n        $helper\n    else:\n        $log.append('none')\n    finally:\n        $log.append(@1)",
-        "class @1(ExceptionGroup):\n    def derive(self, exceptions):\n        return @1(self.message + '.', exceptions)\ntry:\n    try:\n        raise @1('n', [ValueError($int), KeyError('k')])\n    except* ValueError as group:\n        $log.append((group.message, type(group) is @1))\nexcept @1 as rest:\n    $log.append(rest.message)",
-        "@1 = ExceptionGroup('m', [ValueError($int), KeyError('k'), ExceptionGroup('n', [ValueError(3)])])\n@2, @3 = @1.split($errors)\n$log.append((str(@2), str(@3), str(@1.subgroup(lambda e: isinstance(e, ValueError)))))\n$log.append(@1)",
-        "class @1:\n    def __init__(self, a, b):\n        self.a, self.b = a, b\n    def __hash__(self):\n        return hash((self.a, self.b))\n    def __eq__(self, other):\n        return isinstance(other, @1) and (self.a, self.b) == (other.a, other.b)\n@2 = {@1($int, 1): $int, @1(2, 3): 4}\n@2[@1(2, 3)] = $int\n@2.setdefault(@1(5, 5), $any)\n$log.append((len(@2), @1($int, 1) in @2, @2.get(@1(9, 9)), [k.b for k in @2], @2.pop(@1(2, 3), None)))\n$body\n$log.append([(k.a, v) for k, v in @2.items()])",
-        "@1 = {Fixed($small): $int, Fixed(7): 2}\n@1[Fixed($small)] = $any\n$log.append((len(@1), Fixed(7) in @1, list(@1.values())))\ntry:\n    $log.append(@1[Fixed($small)])\nexcept KeyError as error:\n    $log.append(len(error.args))",
-        "@1 = {Row('k', $small): 1, ('k', 5): 2}\n@1[Row('k', 5)] = $int\n$log.append((len(@1), ('k', $small) in @1, [v for v in @1.values()]))\n@1[$int] = $str\n$log.append(@1)",
-        "class @1:\n    def __init__(self, n):\n        self.n = n\n    def __hash__(self):\n        $log.append(('hash', self.n))\n        return self.n % 2\n    def __eq__(self, other):\n        $log.append(('eq', self.n))\n        return self.n == getattr(other, 'n', other)\n@2 = {@1(1): 1, @1($int): 2, 3: 3}\n@2[@1(3)] = 4\n$log.append((len(@2), @1(1) in @2, 1 in @2, @2.get(@1(5))))\n$log.append(len({@1(1), @1($small), 2}))",
-        "@1 = $int\nclass @2(Left):\n    made = @1 + 1\n    names = [k for k in ('p', 'q')]\n    def __init__(self, v):\n        super().__init__(v)\n        self.more = @1\n    def grow(self, by=made):\n        nonlocal @1\n        @1 += by\n        return @2(self.v + by)\n    @property\n    def both(self):\n        return self.v, self.more\n    @classmethod\n    def twice(cls, v):\n        return cls(v * 2)\n    @staticmethod\n    def plain(v):\n        return v - 1\n@3 = @2.twice($int).grow()\n$log.append((@3.both, @2.plain(@1), @2.made, @2.__name__, isinstance(@3, Left), type(@3) is @2))\n$body\n$log.append(@3.grow(2).both)",
-        "class @1(abc.ABC):\n    @abc.abstractmethod\n    def f(self): ...\n    def g(self):\n        return self.f() + 1\nclass @2(@1):\n    def f(self):\n        $helper\n        return $int\ntry:\n    @1()\nexcept TypeError as error:\n    $log.append(str(error))\n$log.append((@2().g(), issubclass(@2, @1)))",
-        "@1 = type('T', (Base,), {'extra': $int, 'f': lambda self, k=2: self.v + k})\n@2:object = @1($int)\n$log.append((@2.f(), @1.extra, @1.__name__, @2.describe(), @1.__mro__[1]))",
-        "class @1(Refused):\n    code = $int\n    def __init__(self, *args):\n        super().__init__(*args)\n        self.count = len(args)\ntry:\n    $body\n    raise @1($int, $str)\nexcept @1 as error:\n    $log.append((error.count, error.code, $about))",
-        "@functools.lru_cache(maxsize=2)\ndef @1(k):\n    $log.append(k)\n    return k * 2\nfor @2:int in (1, $small, 1, 2, $small, 3):\n    $log.append(@1(@2))\n    $body\n$log.append(@1.cache_info())",
-        "@1 = collections.namedtuple('P', 'a b', defaults=[$int])\n@2 = @1($int)\n$log.append((@2, @2.b, @2._replace(a=3), @1._fields, @2 == ($int, $int)))",
-        "@1 = []\nfor @2:int in range(3):\n    class @3:\n        n = @2\n        def f(self, k):\n            return k + self.n + @2\n    @1.append(@3)\n    $body\n$log.append([c().f($int) for c in @1])",
-        "try:\n    class @1(Base):\n        a = $int\n        $risk\n        def f(self):\n            return self.a\n    $log.append(@1(1).f())\nexcept $errors as error:\n    $log.append($about)",
-        "@1 = deque($ints, maxlen=3)\n@1.extendleft($tuple)\n@2 = @1.copy()\n@2.append($int)\n$log.append((@1, @2 == @1, @1.count($int), @2[-1], list(reversed(@1)), @2 + deque([1])))\ntry:\n    @1.remove($int)\n    $log.append(@1.popleft())\nexcept (ValueError, IndexError) as error:\n    $log.append(str(error))",
-        "@1 = Counter($list)\n@1.subtract($tuple)\n$log.append((@1.total(), +@1, @1 - Counter($ints), @1 & Counter([1, 2]), sorted(@1.elements()), @1.most_common(1)))",
-        "@1 = OrderedDict($dict)\n@1.update(z=$int)\n@1.move_to_end('z', last=$bool)\n$log.append((@1, @1.popitem(last=$bool), list(reversed(@1)), @1 == $dict, @1 | {'n': 1}))",
-        "@1 = defaultdict(lambda: $int, p=1)\n@1[$key] += 1\n@2 = @1.copy()\n@2['new'] = @2['other']\n$log.append((@1, @2, 'other' in @2, @1.get('none'), @2.default_factory is not None))",
-        "class @1(dict):\n    def __setitem__(self, key, value):\n        super().__setitem__(key, value * 2)\n    def twice(self):\n        return {k: v for k, v in self.items()}\n@2 = @1(p=$int)\n@2['q'] = $int\n@2.update(r=3)\n$log.append((@2, @2.twice(), len(@2), sorted(@2)))",
-        "class @1(deque):\n    def push(self, value):\n        self.append(value)\n        return self\n@2 = @1($ints, 3).push($int).push(2)\n$log.append((list(@2), @2.maxlen, type(@2.copy()).__name__, @2[0]))",
-    ],
-    "generators": [
-        "for @1:int in islice($iter, 5):\n    $body",
-        "for @1:int in (v + 1 for v in $ints):\n    $body\n    if @1 > 2:\n        break\nelse:\n    $log.append('all')",
-        "def @1(k, stop=2):\n    for i in range(stop):\n        $log.append(i)\n        yield i + k\n    return k\nfor @2:int in @1($int):\n    $body",
-        "def @1():\n    yield $int\n    yield from $ints\n@2:iter = @1()\n$log.append(next(@2))",
-        "def @1():\n    try:\n        got = yield $int\n        $log.append(got)\n        yield got\n    finally:\n        $log.append('done')\n@2 = @1()\nnext(@2)\n$log.append(@2.send($int))\n$log.append(list(@2))",
-        "def @1():\n    got = yield from count_to($small)\n    $log.append(got)\n    yield $int\n$log.append([*@1()])",
-        "def @1():\n    try:\n        yield $int\n        $risk\n        yield 2\n    except $errors as error:\n        $log.append($about)\n        yield 3\nfor @2:int in @1():\n    $body",
-        "def @1():\n    try:\n        got = yield $int\n        $log.append(got)\n    except $errors as error:\n        $log.append($about)\n        got = yield 3\n        $log.append((got, sys.exc_info()[0]))\n    finally:\n        $log.append('left')\n@2 = @1()\nnext(@2)\ntry:\n    $log.append(@2.throw($raisable))\n    $log.append(@2.send($int))\nexcept StopIteration as stop:\n    $log.append(stop.value)\nexcept $errors as error:\n    $log.append($about)",
-        "def @1():\n    try:\n        yield $int\n        $risk\n    finally:\n        $log.append(sys.exc_info()[0])\ndef @2():\n    try:\n        $log.append((yield from @1()))\n    except $errors as error:\n        $log.append($about)\n        yield 9\n@3 = @2()\n$log.append(next(@3))\ntry:\n    $log.append(@3.throw($raisable))\nexcept Exception as error:\n    $log.append($about)",
-        "def @1():\n    try:\n        yield $int\n    except GeneratorExit:\n        $log.append(sys.exc_info()[0])\n        if $bool:\n            raise\n        if $bool:\n            yield 1\n    finally:\n        $log.append('left')\n@2 = @1()\nnext(@2)\ntry:\n    @2.close()\nexcept RuntimeError as error:\n    $log.append($about)",
-        "def @1():\n    try:\n        $risk\n    except Exception as error:\n        yield sys.exc_info()[0]\n        $log.append($about)\n        yield sys.exc_info()[0]\nfor @2 in @1():\n    $log.append((@2, sys.exc_info()[0]))\n    $body",
-        "def @1():\n    yield 1\n    $risk\n    yield 2\ntry:\n    for @2 in (list, tuple, sum, max):\n        $log.append(@2(@1()))\nexcept $errors as error:\n    $log.append($about)",
-        "@1:iter = count_to(4)\nfor @2:int in @1:\n    if @2 == $small:\n        break\n    $body\n$log.append(list(@1))",
-        "def @1():\n    yield $int\n    raise Refused($int)\ntry:\n    $log.append(list(@1()))\nexcept Refused as error:\n    $log.append($about)",
-        "def @1():\n    yield 1\n    return $int\n@2 = @1()\ntry:\n    while True:\n        $log.append(next(@2))\nexcept StopIteration as stop:\n    $log.append(stop.value)",
-        "def @1():\n    yield 1\n    raise StopIteration\ntry:\n    $log.append([*@1()])\nexcept RuntimeError as error:\n    $log.append($about)",
-        "def @1(k):\n    if k > 0:\n        yield k\n        yield from @1(k - 1)\n$log.append(list(@1(3)))",
-        "@1 = (v for v in $ints)\n$log.append(next(@1, None))\n$log.append(@1)",
-        "def @1():\n    for i in itertools.count():\n        got = yield i\n        if got:\n            return got\n@2 = @1()\n$log.append([next(@2), next(@2)])\n@2.close()\n$log.append(next(@2, 'closed'))",
-        "for @1:int, @2:int in zip($ints, $tuple):\n    $body",
-        "for @1:int, @2:str in enumerate($str):\n    $body",
-        "for @1, @2:int in $dict.items():\n    $body",
-        "for @1:int in sorted($ints, key=lambda v: -v):\n    $body",
-        "for @1:int in map(lambda v: v * 2, $ints):\n    $body\n    if $bool:\n        continue",
-        "for @1:int in Countdown($small):\n    $body",
-        "for @1:int in Walkable(1, $int):\n    $body",
-        "for @1:int, @2:int in pairs_of($ints):\n    $body",
-        "for @1:int in itertools.chain($ints, count_to(2)):\n    $body",
-        "def @1():\n    with noted($log, 1):\n        yield $int\n        yield 2\nfor @2:int in @1():\n    $body\n    break",
-        "class @1:\n    def __iter__(self):\n        yield from $ints\n    def __len__(self):\n        return $int\nfor @2:int in @1():\n    $body",
-        "@1 = echo($log)\nnext(@1)\nfor @2 in (1, 'x', 3, 4):\n    try:\n        $log.append(@1.send(@2))\n    except StopIteration as stop:\n        $log.append(stop.value)\n        break",
-        "async def @1():\n    return $int\n@2 = @1()\ntry:\n    @2.send(None)\nexcept StopIteration as stop:\n    $log.append(stop.value)",
-    ],
-    "classes": [
-        "class @1:\n    extra = $int\n    def __init__(self, v):\n        self.v = v\n    def __add__(self, other):\n        return @1(self.v + getattr(other, 'v', 1))\n    def __radd__(self, other):\n        return other - self.v\n    def __eq__(self, other):\n        return isinstance(other, @1) and self.v == other.v\n$log.append((@1($int) + @1(2)).v)\n$log.append($int + @1($int))\n$log.append((@1(1) == @1(1), @1(1) != 1, @1(2) in [@1(2)]))",
-        "class @1(Base):\n    def describe(self):\n        return super().describe() * 2\n    @property\n    def half(self):\n        return self.v / 2\n    @half.setter\n    def half(self, value):\n        self.v = value * 2\n@2:object = @1($int)\n@2.half = $int\n$log.append((@2.describe(), @2.half))",
-        "class @1:\n    def __init__(self, *values):\n        self.values = list(values)\n    def __len__(self):\n        return len(self.values)\n    def __getitem__(self, i):\n        return self.values[i]\n    def __setitem__(self, i, value):\n        self.values[i] = value\n    def __delitem__(self, i):\n        del self.values[i]\n@2 = @1($int, 2, 3)\n@2[0] = $int\n@2[1] += 2\ndel @2[-1]\n$log.append((len(@2), [*@2], @2[:1], 2 in @2))\nif @2:\n    $body",
-        "class @1:\n    def __bool__(self):\n        $log.append('bool')\n        return $bool\nif @1():\n    $body\nelse:\n    $body\n$log.append(not @1())",
-        "class @1:\n    def __getattr__(self, name):\n        if name == 'no':\n            raise AttributeError(name)\n        return name * 2\n    def __call__(self, p, k=3):\n        return p + k\n@2 = @1()\n$log.append((@2.ab, getattr(@2, 'no', None), @2($int), hasattr(@2, 'no')))",
-        "class @1:\n    def __setattr__(self, name, value):\n        $log.append(name)\n        super().__setattr__(name, value)\n    def __delattr__(self, name):\n        object.__delattr__(self, name)\n@2 = @1()\n@2.p = $int\n@2.p += 1\n$log.append(vars(@2))\ndel @2.p",
-        "class @1:\n    __slots__ = 'p', 'q'\n    def __init__(self):\n        self.p = $int\n@2 = @1()\n@2.q = $list\n$log.append((@2.p, @2.q))\ntry:\n    @2.r = 1\nexcept AttributeError as error:\n    $log.append($about)",
-        "class @1:\n    def __enter__(self):\n        $log.append('in')\n        return $int\n    def __exit__(self, kind, error, where):\n        $log.append(kind)\n        return $bool\nwith @1() as @2:int:\n    $body\n    $risk",
-        "@dataclasses.dataclass\nclass @1:\n    p: int\n    q: int = $int\n    def __post_init__(self):\n        self.r = self.p + self.q\n@2 = @1($int)\n$log.append((@2, @2.r, @2 == @1(1)))",
-        "class @1(Base):\n    made = 0\n    def __lt__(self, other):\n        return self.v < other.v\n    def __hash__(self):\n        return 3\n    def __eq__(self, other):\n        $log.append('eq')\n        return self.v == other.v\n$log.append(sorted([@1(3), @1($int), @1(1)]))\n$log.append(@1(1) in {@1(1): 2})\n$log.append(max(@1(1), @1($int)))",
-        "class @1:\n    def __iadd__(self, other):\n        self.sum = getattr(self, 'sum', 0) + other\n        return self\n    def __neg__(self):\n        return $int\n    def __matmul__(self, other):\n        return 'at', other\n    __rmatmul__ = __matmul__\n    def __index__(self):\n        return 1\n@2 = @1()\n@2 += $int\n$log.append((@2.sum, -@2, @2 @ 2, 2 @ @2, [5, 6, 7][@2], range(@2)))",
-        "class @1:\n    def __iter__(self):\n        self.i = 0\n        return self\n    def __next__(self):\n        self.i += 1\n        if self.i > 3:\n            raise StopIteration\n        return self.i\nfor @2:int in @1():\n    $body\n@3, *@4 = @1()\n$log.append((@3, @4))",
-        "class @1(Both):\n    @classmethod\n    def build(cls, v):\n        made = super().build(v + 1)\n        $log.append(cls.__name__)\n        return made\n    def __init__(self, v):\n        super().__init__(v, $int)\n@2:object = @1.build($int)\n$log.append((@2.describe(), @2.more, @2))",
-        "class @1(enum.Enum):\n    P = 1\n    Q = $int + 20\n    R = 1\n    def other(self):\n        return @1.Q if self is @1.P else @1.P\n$log.append((@1.P.other().value, @1(1), @1['R'] is @1.P, list(@1), {@1.Q: 1}))",
-        "class @1(NamedTuple):\n    p: int\n    q: int = $int\n@2 = @1($int)\n@3:int, @4:int = @2\n$log.append((@2, @2.q, @2._replace(p=0), @2 == (1, 2), @2._asdict()))",
-        "class @1:\n    def __get__(self, instance, owner):\n        return 'got', instance is None\n    def __set__(self, instance, value):\n        $log.append(value)\nclass @2:\n    p = @1()\n    q = @1()\n@3 = @2()\n@3.p = $int\n$log.append((@3.p, @2.q))",
-        "class @1(list):\n    def append(self, value):\n        super().append(value * 2)\n@2 = @1($list)\n@2.append($int)\n@2 += [1]\n$log.append((@2, len(@2), @2 == [1], sorted(@2)))",
-        "class @1(dict):\n    def __missing__(self, key):\n        return $int\n@2 = @1($dict)\n@2['k'] = 1\n$log.append((@2['zz'], @2.get('zz'), @2, 'zz' in @2))",
-        "class @1:\n    def __init__(self):\n        self.log = $log\n    def __getitem__(self, key):\n        self.log.append(key)\n        return $int\n    def __contains__(self, key):\n        return key == 2\n    def __format__(self, spec):\n        return f'<{spec}>'\n@2 = @1()\n$log.append((@2[1:2, ...], 2 in @2, f'{@2:abc}', '{:x}'.format(@2)))",
-        "class @1:\n    def __eq__(self, other):\n        return NotImplemented\n    def __lt__(self, other):\n        return NotImplemented\n    def __mul__(self, other):\n        return NotImplemented\n    def __rmul__(self, other):\n        return 'r', other\n$log.append((@1() == 1, 2 * @1(), 'ab' * @1()))\ntry:\n    @1() * @1() < 2\nexcept TypeError as error:\n    $log.append(type(error))",
-        "class @1:\n    count = 0\n    def __new__(cls, *args):\n        cls.count += 1\n        made = super().__new__(cls)\n        made.order = cls.count\n        return made\n    def __init__(self, v=0):\n        self.v = v\n@2, @3:object = @1(), @1($int)\n$log.append((@2.order, @3.order, @1.count))",
-        "@1:object = $object\n@2 = @1\n@2.v = $int\n$log.append(@1.v)",
-        "def @1(self):\n    return self.v * 2\nBase.extra = @1\n$log.append(Base($int).extra())",
-        "@1 = o.v\no.v = $int\n$body\no.v = @1",
-        "@functools.total_ordering\nclass @1:\n    def __init__(self, v):\n        self.v = v\n    def __eq__(self, other):\n        return self.v == other.v\n    def __lt__(self, other):\n        return self.v < other.v\n$log.append((@1(1) >= @1($int), @1($int) > @1(2), @1(1) <= @1(1)))",
-        "class @1:\n    @functools.cached_property\n    def p(self):\n        $log.append('computed')\n        return $int\n    @staticmethod\n    def q(v):\n        return v + 1\n@2 = @1()\n$log.append((@2.p, @2.p, @2.q($int), @1.q(1)))",
-    ],
-    "language": [
-        "if $bool:\n    $body\nelse:\n    $body",
-        "if (@1:int := $int) > 1:\n    $body\nelif @1:\n    $body",
-        "for @1:int in range($trips):\n    $body",
-        "@1:int = $trips\nwhile @1 > 0:\n    @1 -= 1\n    $body",
-        "while True:\n    $log.append(0)\n    if len($log) > 5:\n        break\n    $body",
-        "match $any:\n    case int(@1) if @1 > 2:\n        $log.append(@1)\n    case [@2, *@3]:\n        $log.append((@2, @3))\n    case {'p': @4, **@5}:\n        $log.append((@4, @5))\n    case str() as @6:\n        $log.append(@6)\n    case None | True:\n        $body\n    case _:\n        $body",
-        "match $thing:\n    case Point(x=0, y=@1):\n        $log.append(@1)\n    case Point(@1, @2) | Pair(@1, @2):\n        $log.append((@1, @2))\n    case Base(v=@3) if @3 > 1:\n        $log.append(@3)\n    case Colour.RED | Colour.BLUE:\n        $log.append('colour')\n    case Row(key='k', value=@4):\n        $log.append(@4)\n    case object(v=int()):\n        $body",
-        "match ($int, $list):\n    case (0, _) | (_, []):\n        $body\n    case (@1, [@2, @3]):\n        $log.append(@1 + @2 + @3)\n    case (@1, [@2, *_, 2]):\n        $log.append((@1, @2))\n    case (1 | 2 | 3 as @1, _):\n        $log.append(@1)",
-        "match $dict:\n    case {'p': 1}:\n        $body\n    case {'p': int(@1), 'q': @2}:\n        $log.append((@1, @2))\n    case {}:\n        $log.append('some')",
-        "def @1(p, q=$int, *rest, k=$int, **named):\n    $helper\n    return p + q + k + len(rest) + len(named)\n$log.append(@1($int))\n$log.append(@1($int, 2, 3, z=1))\n$log.append(@1(*[$int, 4], **{'k': 2}))",
-        "@1:int = $int\ndef @2(k=1):\n    nonlocal @1\n    @1 += k\n    return @1\n$log.append(@2() + @2($int))",
-        "def @1(p, /, q, *, k):\n    return p, q, k\n$log.append(@1($int, q=2, k=$int))\ntry:\n    @1(p=1, q=2, k=3)\nexcept TypeError as error:\n    $log.append($about)",
-        "def @1():\n    p = $int\n    def inner():\n        nonlocal p\n        p += 1\n        return p\n    def look():\n        return p\n    return inner, look\n@2, @3 = @1()\n@2()\n$log.append((@2(), @3()))",
-        "def @1(k):\n    $helper\n    if k > $int:\n        return k\n    $helper\n    return -k\n@2:int = @1($int) + @1(2)",
-        "def @1(k):\n    $risk\n    return k\ntry:\n    $log.append(@1($int))\nexcept $errors as error:\n    $log.append($about)",
-        "@logged\ndef @1(k):\n    return k * 2\n$log.append(@1($int))",
-        "def @1(k, seen=[]):\n    seen.append(k)\n    return seen\n@1($int)\n$log.append(@1(2))",
-        "for @1:int in $list[:5]:\n    if @1 == $int:\n        break\n    $body\nelse:\n    $log.append('none')",
-        "for $list_name[0:1] in ([1], [2]):\n    $body",
-        "for box.count in range(2):\n    $body",
-        "for @1:int in range(3):\n    for @2:int in range(2):\n        if @1 == @2:\n            continue\n        $body",
-        "@1 = []\nfor @2:int in range(3):\n    @1.append(lambda: @2)\n$log.append([g() for g in @1])",
-        "@1:int = 0\nfor @2:int in range(3):\n    @1 += @2 * $int\n    $body",
-        "for @1 in range(2):\n    if @1:\n        del @2\n    else:\n        @2 = $int\ntry:\n    $log.append(@2)\nexcept NameError as error:\n    $log.append(str(error) != '')",
-        "@1 = {}\nfor @2:int in $ints:\n    @1[@2 % 3] = @1.get(@2 % 3, 0) + 1\n    $body\n$log.append(@1)",
-        "for @1 in $dict:\n    $dict_name[@1 + 'x'] = 1\n    if len($dict_name) > 4:\n        break",
-        "for @1:int in $list_name[:4]:\n    $list_name.append(@1)\n    $body\ndel $list_name[6:]",
-        "for @1:int in $list_name:\n    if len($list_name) > 5:\n        break\n    $list_name.append(@1)\n    $body",
-    ],
-}
+OWN_OBJECTS = ["Left(2)", "Both(1)", "Slotted(4)", "Registered(2)", "Proxy(Base(5))", "Slim(2)", "Base(8)", "Box(1)", "Vector(2)",
+               "Point(1, 2)", "Pair(1)", "Colour.GREEN", "Gauge(2)", "Filling(v=1)", "Stack([1])"]
 
-# ---- Definitions of a program's own, beside the function -----------------------------------------------------------
+# One parameter may be anything, and of another type in the next call.
+ANYTHING = ["3", "3", "{1, 2}", "frozenset((4, 1))", "deque([1, 2])", "deque((1, 2, 3), 3)", "(1, 2)", "[1, [2]]", "iter([1, 2])", "'pq'",
+            "count_to(3)", "range(2, 5)", "b'ab'", "1j", "2 ** 64", "2 ** 63 - 1", "-2 ** 63", "True", "None", "float('nan')", "-0.0",
+            "Colour.RED", "Level.HIGH", "Point(1)", "Base(2)", "Left(3)", "Both(4)", "Vector(1)", "Stack([3, 1])", "plus_one", "Base.twice",
+            "counter(1)", "functools.partial(only, k=2)", "OrderedDict(p=1)", "defaultdict(int, p=2)", "Counter('ppq')", "Filling()",
+            "{'p': 1}", "Box(2).grow", "Base", "Pair(1)", "Row('k')", "echo(NOTES)", "a", "xs", "...", "Gauge(1)", "map(abs, (1, -2))",
+            "zip((1, 2), 'ab')", "enumerate('ab')", "[1, 2].append", "ValueError('u')", "slice(1, None)", "kt.float32", "math"]
 
-HELPERS = [
-    "def @f(p, q=2):\n    $helper\n    $helper\n    return p + q",
-    "def @f(p, q=2):\n    if $bool:\n        $helper\n        return q\n    $helper\n    return p",
-    "def @f(p, q=2):\n    try:\n        $risk\n        $helper\n    except $errors as error:\n        $log.append($about)\n        return q\n    return p",
-    "def @f(p, q=2):\n    for i in range(3):\n        $helper\n        if i > p:\n            return i\n    return q",
-    "def @f(p, q=2):\n    with noted(NOTES, p, $errors):\n        $helper\n        $risk\n    return q",
-    "def @f(p, q=2):\n    try:\n        $helper\n        return p\n    finally:\n        $helper",
-]
-GENERATORS = [
-    "def @g(p, q=2):\n    $helper\n    yield p\n    $helper\n    yield q",
-    "def @g(p, q=2):\n    for i in range(q):\n        $helper\n        yield i + p\n    return p",
-    "def @g(p, q=2):\n    try:\n        yield p\n        $risk\n        yield q\n    except $errors as error:\n        $log.append($about)\n        yield -1\n    finally:\n        $helper",
-    "def @g(p, q=2):\n    while q > 0:\n        got = yield q\n        q -= 1\n        if got:\n            yield got + p",
-    "def @g(p, q=2):\n    yield from $ints\n    got = yield from count_to(q)\n    yield got\n    $helper",
-]
-
-OWN_OBJECTS = ["Left(2)", "Both(1)", "Slotted(4)", "Registered(2)", "Proxy(Base(5))", "Slim(2)", "Base(8)", "Box(1)"]
+# What happens between two calls. Those whose names a program lacks are left out.
+BETWEEN = ["Base.kind = 'changed'", "Left.kind = 'left again'", "Base.made = 2.5", "TABLE['p'] = 9", "TABLE.clear()", "TABLE['new'] = [1]",
+           "NOTES.clear()", "NOTES.append('between')", "total += 40", "total = 2 ** 62", "total = 0.5", "plus_one = abs", "del Left.describe",
+           "Left.describe = lambda self: 'patched'", "spread.__defaults__ = (8,)", "only.__kwdefaults__ = {'k': 4}", "kept.__defaults__ = ([],)",
+           "Base.twice = staticmethod(lambda v: v * 3)", "Base.describe = Base.describe", "Box.twice = 5", "Clamped.__get__ = lambda *_: 7",
+           "Countdown.__next__ = Countdown.__next__", "Base.extra = property(lambda self: self.v)", "remembered.cache_clear()",
+           "must_be_small.__code__ = (lambda n: n + 100).__code__", "factorial = lambda n: n", "count_to = lambda stop, step=1: iter((stop,))",
+           "Point.__eq__ = lambda self, other: True", "Fixed.__hash__ = lambda self: 1", "Walkable.__len__ = lambda self: 0", "opaque = abs",
+           "Vector.__add__ = lambda self, other: 'added'", "Vector.__radd__ = None", "del Vector.__mul__", "Stack.top = 3", "Both.__bases__ = (Right, Left)",
+           "Filling.__missing__ = lambda self, key: key", "Registered.tag = 'of the class'", "answer_anyway = refuse = None", "Refused.__str__ = lambda self: 'R'",
+           "Noting.__exit__ = lambda *_: True", "Box.__len__ = lambda self: 0", "Base.__bool__ = lambda self: False", "Base.__getattr__ = lambda self, name: name",
+           "Base.v = property(lambda self: 77, lambda self, v: None)", "del NOTES[:]", "Numbered.__init__ = lambda self, *_: None", "Base.__eq__ = lambda self, other: True"]

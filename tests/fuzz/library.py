@@ -1,6 +1,7 @@
 """What random programs may use. Read as text: a program gets the definitions that it names, and theirs."""
 import abc
 import collections
+import collections.abc
 import contextlib
 import copy
 import dataclasses
@@ -420,6 +421,51 @@ class Filling(dict):
     def __missing__(self, key):
         self[key] = value = len(self)
         return value
+
+
+class Stack(list):
+    @property
+    def top(self):
+        return self[-1] if self else None
+
+    def append(self, value):
+        super().append(value)
+        return self
+
+
+class Vector:
+    def __init__(self, v):
+        self.v = v
+
+    def __add__(self, other):
+        return Vector(self.v + other.v) if isinstance(other, Vector) else NotImplemented
+
+    def __radd__(self, other):
+        return Vector(other + self.v)
+
+    def __sub__(self, other):
+        return Vector(self.v - other)
+
+    def __mul__(self, other):
+        return Vector(self.v * other)
+
+    def __rmul__(self, other):
+        return Vector(other * self.v * 10)
+
+    def __neg__(self):
+        return Vector(-self.v)
+
+    def __eq__(self, other):
+        return isinstance(other, Vector) and self.v == other.v
+
+    def __lt__(self, other):
+        return self.v < other.v if isinstance(other, Vector) else NotImplemented
+
+    def __hash__(self):
+        return hash(self.v)
+
+    def __bool__(self):
+        return self.v != 0
 
 
 # ---- Functions -------------------------------------------------------------------------------------------------------

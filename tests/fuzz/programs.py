@@ -12,6 +12,7 @@ import random
 import re
 import warnings
 
+import compound
 import language
 
 HEADER = "def f(a, b, c, n, s, items, box, log"
@@ -58,6 +59,8 @@ class Call:
     """The arguments of one call, as texts."""
     shared: dict  # name -> text: what several arguments are made of, made first
     parts: list   # one an argument
+    again: bool = False  # with the objects that the first call had
+    before: str = ""     # a statement that runs before it
 
     def text(self):
         return f"(lambda {', '.join(self.shared)}: ({', '.join(self.parts)}))({', '.join(self.shared.values())})"
@@ -71,9 +74,9 @@ class Call:
 
 
 @functools.lru_cache(maxsize=10_000)
-def code_of(text):
+def code_of(text, mode="eval"):
     """Of an argument's part: there are few of them, so that most have been compiled for another program."""
-    return compile(text, "<arguments>", "eval")
+    return compile(text, "<arguments>", mode)
 
 
 @dataclasses.dataclass
@@ -106,6 +109,7 @@ class Writer:
         self.variables = {kind: [] for kind in [*language.LEAVES]}  # type -> names
         self.log = "log"
         self.makers = []    # generator functions of this program
+        self.anything = self.draw.choice(language.ANYTHING)
 
     # ---- Expressions: text and Tensor ----
 
@@ -418,7 +422,7 @@ class Writer:
         if kind == "ints":
             return self.filled(draw.choice(INTS), {}, depth)
         if kind == "iterable":
-            kind = draw.choice(["list", "tuple", "iter", "set"])
+            kind = draw.choice(["list", "tuple", "iter", "set", "deque"])
         if kind == "tensor":
             return self.tensor(1)[0] if self.log == "log" else "kt.ones(3)"
         if kind == "iter" and self.makers and draw.random() < 0.3:
@@ -447,10 +451,10 @@ class Writer:
                 return names[name]
             if kind in ("log", "errors", "about", "raisable", "trips"):
                 return self.log if kind == "log" else self.filled(self.draw.choice(WORDS[kind]), names, depth)
-            if kind.startswith("set_"):
-                return self.draw.choice(self.variables[kind[4:]] or ["unknown"])
             if kind.endswith("_name"):
                 return self.draw.choice(self.variables[kind[:-5]] or [self.log])
+            if kind.startswith("set_"):
+                return self.draw.choice(self.variables[kind[4:]] or ["unknown"])
             text = self.one_of(kind, depth, quoted)
             return text if SIMPLE_TEXT.fullmatch(text) else f"({text})"
 
@@ -470,7 +474,7 @@ class Writer:
             elif text in ("$helper", "$risk"):
                 saved = self.known_variables()
                 rows = language_rows(text == "$risk", nested=True, module=self.log != "log")
-                written = self.row(self.draw.choice(rows))
+                written = self.row(self.chosen_row(rows))
                 self.variables = saved
             else:
                 written = [self.filled(text, names)]
@@ -481,17 +485,25 @@ class Writer:
         names = {}
         return [self.filled(part, names) for part in row.split(" ;; ")]
 
+    def chosen_row(self, rows):
+        """One whose variables there are."""
+        for _ in range(9):
+            row = self.draw.choice(rows)
+            if all(self.variables[kind] for kind in CHANGED.findall(row)):
+                break
+        return row
+
     def simple(self, scope):
-        return Lines(self.row(self.draw.choice(language_rows())))
+        return Lines(self.row(self.chosen_row(language_rows())))
 
     def risk(self, scope):
-        return Lines(self.row(self.draw.choice(language_rows(risky=True))))
+        return Lines(self.row(self.chosen_row(language_rows(risky=True))))
 
     def compound(self, scope):
-        part = self.flavour if self.flavour in language.COMPOUND else self.draw.choice([*language.COMPOUND])
+        part = self.flavour if self.flavour in compound.COMPOUND else self.draw.choice([*compound.COMPOUND])
         saved = self.known_variables()
         self.loops += 1  # enough to have branches and few turns inside
-        lines = self.template(self.draw.choice(language.COMPOUND[part]))
+        lines = self.template(self.draw.choice(compound.COMPOUND[part]))
         self.loops -= 1
         self.variables = saved
         return Lines(lines)
@@ -500,14 +512,14 @@ class Writer:
         """Functions and generators beside f."""
         lines, saved = [], self.known_variables()
         self.log = "NOTES"
-        for rows in self.draw.choice([(), (language.HELPERS,), (language.GENERATORS,),
-                                      (language.HELPERS, language.GENERATORS)]):
+        for rows in self.draw.choice([(), (compound.HELPERS,), (compound.GENERATORS,),
+                                      (compound.HELPERS, compound.GENERATORS)]):
             self.variables = {kind: [] for kind in self.variables}
             self.variables["int"] = ["p", "q"]
             written = self.template(self.draw.choice(rows))
             lines += [*written, "", ""]
             name = written[0].split()[1].split("(")[0]
-            if rows is language.HELPERS:
+            if rows is compound.HELPERS:
                 saved["fn"].append(name)
             else:
                 self.makers.append(name)
@@ -519,8 +531,8 @@ class Writer:
         scope, statements, before, more = [], [], [], ""
         if self.flavour != "tensors":
             before = self.definitions()
-            more = ", w, xs, d, o"
-            for kind, name in (("int", "n"), ("float", "s"), ("str", "w"), ("list", "xs"), ("dict", "d"), ("object", "o")):
+            more = ", w, xs, d, o, u"
+            for kind, name in (("int", "n"), ("float", "s"), ("str", "w"), ("list", "xs"), ("dict", "d"), ("object", "o"), ("other", "u")):
                 self.variables[kind].append(name)
             statements.append(Lines(["global total"]))
         while self.budget > 0:
@@ -551,12 +563,13 @@ class Writer:
         alias = "a" if draw.random() < 0.1 else "b"
         held, more = "a", []
         if self.flavour != "tensors":
-            changed = [draw.random() < change for _ in range(4)]
+            changed = [draw.random() < change for _ in range(5)]
             w = draw.choice(["'a b c'", "''", "'12'"]) if changed[0] else "'word'"
             shared["xs"] = draw.choice(["[]", "[5]", "[2, 2, 0, -3]", "[1.5, 2]", "[1, 'x']"]) if changed[1] else "[3, 1, 4, 1]"
             d = draw.choice(["{}", "{'q': 3, 'p': 0}", "{'a': 1, 2: 4}", "Counter('pq')"]) if changed[2] else "{'p': 2, 'q': 7}"
             o = draw.choice(language.OWN_OBJECTS) if changed[3] else "Base(3)"
-            more = [w, "xs", d, o]
+            u = draw.choice(language.ANYTHING) if changed[4] else self.anything
+            more = [w, "xs", d, o, u]
             held = draw.choice("aa") if draw.random() > change else "xs"
         return Call(shared, ["a", alias, "c", str(n), str(s), f"[{', '.join(items)}]", f"Box({held})", "[]", *more])
 
@@ -570,16 +583,16 @@ STATEMENTS = [(Writer.assign, 8), (Writer.in_place, 4), (Writer.effect, 4), (Wri
 SHORT = (Writer.assign, Writer.in_place, Writer.effect, Writer.simple)
 LANGUAGE = [(Writer.assign, 2), (Writer.effect, 1), (Writer.branch, 1), (Writer.leave, 1), (Writer.simple, 9),
             (Writer.risk, 0.5), (Writer.compound, 8)]
-FLAVOURS = ["tensors", "tensors", "mixed", *language.COMPOUND, *language.COMPOUND, "everything", "everything"]
+FLAVOURS = ["tensors", "tensors", "mixed", *compound.COMPOUND, *compound.COMPOUND, "everything", "everything"]
 RULES = {"tensors": STATEMENTS, "mixed": STATEMENTS + [(Writer.simple, 8), (Writer.compound, 6)],
-         **{part: LANGUAGE for part in [*language.COMPOUND, "everything"]}}
+         **{part: LANGUAGE for part in [*compound.COMPOUND, "everything"]}}
 
 # ---- The tables of language.py, split ----
 
-PLACE = re.compile(r"\$(\w+)|@([1-9fg])\b(?::(int|str|list|dict|set|iter|tuple|object|fn|float)\b)?")
+PLACE = re.compile(r"\$(\w+)|@([1-9fg])\b(?::(int|str|list|dict|set|iter|tuple|object|fn|float|deque)\b)?")
 SIMPLE_TEXT = re.compile(r"\w+|'[^']*'")
-ANY = "int int float str list tuple dict set object thing other other tensor bool iter fn".split()
-INTS = ["$tuple", "$list[:4]", "sorted($list)", "$set", "range(3)", "[*$tuple, $int]", "Walkable(1, $int)", "(2, $int, 0)"]
+ANY = "int int float str list tuple dict set object thing thing other other tensor bool iter fn deque".split()
+INTS = ["$deque", "$tuple", "$list[:4]", "sorted($list)", "$set", "range(3)", "[*$tuple, $int]", "Walkable(1, $int)", "(2, $int, 0)"]
 WORDS = {"errors": language.ERRORS, "about": language.ABOUT, "trips": ["2", "3", "3", "5", "n"],
          "raisable": ["ValueError($int)", "Numbered(1)", "KeyError('k')", "TypeError('t')"]}
 
@@ -590,8 +603,9 @@ def split(table):
 
 EXPRESSION_ROWS = {kind: split(table) for kind, table in language.EXPRESSIONS.items()}
 ROWS = {False: split(language.SIMPLE), True: split(language.RISKS)}
-BINDS = re.compile(r"\$(set_|list_name|dict_name)\w* [+*|]?= |total|xs")      # a variable of the function around
-ARGUMENTS = re.compile(r"\b(o|box|items|xs|a)[.\[ ,]|\(o,|\$(set_|list_name|dict_name)|total")  # what only f has
+BINDS = re.compile(r"\$(set_|list_name|dict_name|deque_name)\w* [-+*|&^]?= |total|xs")      # a variable of the function around
+ARGUMENTS = re.compile(r"\b(o|box|items|xs|a|u)[.\[ ,)]|\(o,|\$(set_|list_name|dict_name|deque_name)|total")  # what only f has
+CHANGED = re.compile(r"\$(set|list|dict|deque)_name")
 ROWS_OF = {(risky, nested, module): [row for row in rows if not (nested and BINDS.match(row))
                                      and not (module and ARGUMENTS.search(row))]
            for risky, rows in ROWS.items() for nested in (False, True) for module in (False, True)}
@@ -617,7 +631,12 @@ def program(seed):
         except SyntaxError:  # an assignment expression where none may stand, and the like
             continue
         break
-    first = writer.arguments(4, 0)
-    calls = [first, first, writer.arguments(4, 0.3), first, writer.arguments(writer.draw.choice([5, 7, 1, 0]), 0.2),
+    first, draw = writer.arguments(4, 0), writer.draw
+    calls = [first, first, writer.arguments(4, 0.3), first, writer.arguments(draw.choice([5, 7, 1, 0]), 0.2),
              writer.arguments(6, 0.5)]
+    if writer.flavour != "tensors" and draw.random() < 0.5:
+        calls[3] = dataclasses.replace(first, before=draw.choice(language.BETWEEN), again=draw.random() < 0.3)
+        calls[4].before = draw.choice(["", *language.BETWEEN])
+    elif draw.random() < 0.3:
+        calls[1] = dataclasses.replace(first, again=True)
     return Program(seed, source, calls)

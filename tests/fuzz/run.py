@@ -132,7 +132,7 @@ class Side:
     def __init__(self, module, chosen, again=lambda code: code):
         self.space = library.space(chosen, again)
         exec(again(module), self.space)
-        self.function = self.space["f"]
+        self.function, self.first = self.space["f"], None
         self.classes = [(name, value, tuple(vars(value).values()), attributes_of(value))
                         for name, value in self.space.items()
                         if isinstance(value, type) and value.__module__ == "program"]
@@ -163,9 +163,14 @@ def lines_of(error):
 
 def call(side, arguments):
     """What one call did, field by field."""
-    arguments = arguments.made(side.space)
-    seen = {}
-    value = None
+    if arguments.before:
+        with contextlib.suppress(NameError, AttributeError):  # this program lacks it
+            exec(programs.code_of(arguments.before, "exec"), side.space)
+    if not (arguments.again and side.first):
+        made = arguments.made(side.space)
+        side.first = side.first or made
+    arguments = side.first if arguments.again else made
+    seen, value = {}, None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
             value = side.function(*arguments)

@@ -129,6 +129,18 @@ def f(x, n, log):
     log.append(n), log.append([n])
     return x + 1, log[-1][0] is n, n is n, [*n]
 """, [range(3), []]),
+    *[(f"a group leads back to its groupby: {takes}", f"""
+import itertools
+from collections import deque
+def f(x, values):
+    taken = []
+    for key, group in itertools.groupby([2, 2, 3], key=lambda v: v):
+        {takes}
+        taken.append(one)
+    return x + 1, taken
+""", [[1]]) for takes in ("one = [*group]", "one = [0]; one.extend(group)", "one = deque(); one.extend(group)",
+                         "one = {1}; one.update(group)", "one = {}; one.update(zip(group, group))",
+                         "one = zip(group, zip(group, group)); values.extend(one)")],
 ]
 
 
