@@ -275,6 +275,25 @@ bool Tracer::drops_a_finaliser(const Instruction& in) {
   }
 }
 
+// An exception takes away what lies on the stack above `depth`, before its handler runs. What is named too stays.
+bool Tracer::unwinding_ends(size_t depth) {
+  const TraceFrame& now = frame();
+  auto is_same = [](const Value* a, const Value* b) {
+    return a == b || (real_object(a) != nullptr && real_object(a) == real_object(b));
+  };
+  auto is_named = [&](const Value* value) {
+    for (const TraceFrame& each : frames_) {
+      auto is_it = [&](const Value* other) { return is_same(value, other); };
+      auto last = &each == &now ? each.stack.begin() + static_cast<std::ptrdiff_t>(depth) : each.stack.end();
+      if (std::any_of(each.locals.begin(), each.locals.end(), is_it) || std::any_of(each.stack.begin(), last, is_it))
+        return true;
+    }
+    return false;
+  };
+  return std::any_of(now.stack.begin() + static_cast<std::ptrdiff_t>(depth), now.stack.end(),
+                     [&](const Value* value) { return value_runs_code(value) && !is_named(value); });
+}
+
 bool Tracer::finalizes(const Value* value) const {
   if (value->object == nullptr || (value->kind != ValueKind::kLazy && !value->is_real())) return false;
   PyTypeObject* type = Py_TYPE(value->object);

@@ -203,7 +203,9 @@ Flow Tracer::follow_raise(size_t floor) {
       now.position = unit;
       add_traceback_entry(*this, exception, unit);
     }
-    if (const Handler* handler = now.bytecode->handler_at(unit)) {
+    const Handler* handler = now.bytecode->handler_at(unit);
+    if (unwinding_ends(handler == nullptr ? 0 : static_cast<size_t>(handler->depth))) break_at_raise(told);
+    if (handler != nullptr) {
       now.stack.resize(static_cast<size_t>(handler->depth));
       if (handler->lasti) now.stack.push_back(int_constant(now.position));
       now.stack.push_back(exception);

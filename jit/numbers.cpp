@@ -418,6 +418,7 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     return flow;
   if (plain == NB_OR)
     if (Value* classes = union_of(left, right)) return *out = classes, Flow::kGo;
+  if (replaced) return stop(BreakReason::k_instruction, "an operator of these objects");  // a method would get the atom
   return object_binary(operation, left, right, frames_welcome, out);
 }
 
@@ -523,8 +524,8 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
     if (known && a_family == Family::kIdentity && b_family == Family::kIdentity)
       return identity(left, right, operation == Py_NE, out);
   }
-  if (python_class(left) != nullptr || python_class(right) != nullptr)
-    return compare_objects(operation, left, right, out);
+  bool by_methods = python_class(left) != nullptr || python_class(right) != nullptr;
+  if (by_methods && !replaced) return compare_objects(operation, left, right, out);  // a method would get the atom
   return stop(BreakReason::k_instruction, "a comparison of these objects");
 }
 

@@ -159,6 +159,7 @@ class Tracer {
   Flow step_or_break(const Instruction& instruction);
   std::vector<std::string> user_stack() const;
   bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
+  bool unwinding_ends(size_t depth);
   bool outlives_its_call();
   void check_word(Value* number, int64_t expected, ExitId on_fail);
 
@@ -567,7 +568,7 @@ class Tracer {
   bool strict_;                   // error_on_graph_break at the present instruction
   int grad_mode_;                 // at the present instruction
   bool grad_mode_guarded_ = false;
-  bool reads_gradients_ = false;  // the flags of some tensor
+  bool reads_gradients_ = false;                // the flags of some tensor
   bool capture_scalars_;                        // item() stays in the graph, at the present instruction
   std::map<std::string, bool> region_options_;  // settings that were changed in the trace
   int leaf_strict_ = -1;              // what it was where a callee broke, for whose sake the present call is a break

@@ -512,8 +512,9 @@ bool Leaving::build(NativeState* state, ExitId id) {
     result_ = static_cast<PyObject*>(std::exchange(state->result, nullptr));
     return true;
   }
-  if (exit_->kind == ExitKind::kRaise && exit_->error == kNoConstant)
-    PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
+  // Where the instruction is performed again after a check that failed, it raises anew: nothing is built meanwhile with
+  // an exception pending.
+  if (exit_->error == kNoConstant) PyErr_Fetch(&error_type_, &error_value_, &error_traceback_);
   size_t wanted = 0;
   for (const FrameState& frame : exit_->frames) wanted += 1 + frame.slots.size();
   wanted += exit_->raised.size() + exit_->frames.size() + 1;

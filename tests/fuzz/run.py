@@ -161,6 +161,13 @@ def lines_of(error):
     return " > ".join(places_of(error)) + (f" while handling {type(context).__name__} {lines_of(context)}" if context else "")
 
 
+def text_of(error):
+    try:
+        return str(error)
+    except Exception as inner:  # a class of the program's
+        return f"without text: {inner!r}"
+
+
 def call(side, arguments):
     """What one call did, field by field."""
     if arguments.before:
@@ -177,7 +184,7 @@ def call(side, arguments):
         except (MemoryError, RecursionError):
             raise TooLong from None
         except Exception as error:
-            seen["exception"] = f"{type(error).__name__}: {error}"
+            seen["exception"] = f"{type(error).__name__}: {text_of(error)}"
             seen["lines"] = lines_of(error)
         snapshot = Snapshot()
         seen["arguments"] = snapshot.of(list(arguments))

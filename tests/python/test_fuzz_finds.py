@@ -144,6 +144,58 @@ def f(x, values):
 ]
 
 
+FINDS += [(f"methods get the member of an IntEnum, no int: {what}", f"""
+import enum
+class Level(enum.IntEnum):
+    HIGH = 3
+class Given:
+    def __ior__(self, other):
+        return other
+    __or__ = __radd__ = __lt__ = __eq__ = __getitem__ = __call__ = __matmul__ = __imul__ = __rsub__ = __gt__ = __ior__
+def f(x, log):
+    given = Given()
+    {what}
+    return x + 1, given is Level.HIGH
+""", [[]]) for what in ("given |= Level.HIGH", "given *= Level.HIGH", "given = given | Level.HIGH", "given = Level.HIGH + given",
+                      "given = given < Level.HIGH", "given = Level.HIGH < given", "given = given == Level.HIGH",
+                      "given = given[Level.HIGH]", "given = given(Level.HIGH)", "given = Level.HIGH - given")]
+
+# Each ends with a `finally`, a `with`, another generator that does.
+SUSPENDED = """
+import kintsugi as kt
+class Noted:
+    def __init__(self, log):
+        self.log = log
+    def __enter__(self):
+        pass
+    def __exit__(self, kind, error, where):
+        self.log.append("exit")
+        return True
+def first(log):
+    try:
+        yield 1
+    finally:
+        log.append("out")
+def second(log):
+    with Noted(log):
+        yield 1
+def third(log):
+    yield from first(log)
+def raised(log, at):
+    for one in second(log):
+        raise KeyError(at)
+"""
+FINDS += [(f"what an exception drops ends before the handler: {within}, {what}", SUSPENDED + f"""
+def f(x, log):
+    {handles}
+        for one in {within}:
+            {what}
+    {handler}
+    return x + 1
+""", [[]]) for within in ("first(log)", "second(log)", "third(log)", "enumerate(first(log))", "zip([1, 2], second(log))")
+          for what in ("raise ValueError(1)", "1 // 0", "[].missing", "raised(log, 2)")
+          for handles, handler in (("try:", "except Exception:\n        log.append('handler')"), ("with Noted(log):", "log.append(2)"))]
+
 LEVELS = """
 import enum
 class Level(enum.IntEnum):
@@ -261,3 +313,19 @@ def test_no_sizes_are_a_size_too():
         ours, plain = [], []
         assert type(compiled(kt.ones(*shape), ours)) is type(f(kt.ones(*shape), plain))
         assert ours == plain and type(ours[0]) is type(plain[0])
+
+
+def test_a_break_after_a_check_builds_with_no_error_pending():
+    """The check of two operators at once fails in the sort's callback: the sort is performed, from objects made anew."""
+    def f(n, items):
+        inner = [v for v in () for w in n if v]
+        try:
+            items.sort(key=lambda v: 1 // v)
+        except ZeroDivisionError as error:
+            inner.append(str(error))
+        return n, inner
+
+    compiled = kt.compile(f)
+    for length in (4, 5, 4, 6):
+        items = [kt.zeros(length, dtype=kt.int64), kt.ones(length, length)]
+        assert compiled("n", items) == f("n", list(items))
