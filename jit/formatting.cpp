@@ -39,6 +39,9 @@ static Flow text_as_atom(Tracer& t, Value* value, PyObject* name, Value* spec, V
   bool is_slot = found != nullptr && (Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyMethodDescr_Type);
   PyTypeObject* owner = is_slot ? PyDescr_TYPE(found) : nullptr;
   if (owner != &PyLong_Type && owner != &PyFloat_Type && owner != &PyUnicode_Type) return Flow::kGo;
+  bool is_empty = spec != nullptr && spec->is_constant() && PyUnicode_CheckExact(spec->object) &&
+                  PyUnicode_GET_LENGTH(spec->object) == 0;
+  if (is_empty) return t.text_value(value, 1, out);  // its class may have another __str__
   Value* atom = t.plain_atom(value, {});
   if (atom == nullptr || Py_TYPE(atom->object) != owner || (spec != nullptr && !spec->is_constant())) return Flow::kGo;
   PyObject* arguments[] = {atom->object, spec == nullptr ? nullptr : spec->object};

@@ -388,7 +388,8 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
     return atom != nullptr ? atom : value;
   };
   left = plainly(left);
-  right = plainly(right);
+  bool formats = plain == NB_REMAINDER && (type_is_text(left) || type_of(left) == &PyBytes_Type);  // asks for its text
+  if (!formats) right = plainly(right);
   auto of_python_class = [&](Value* value) {  // and no number: tensors know those
     return value->kind == ValueKind::kObject && python_class(value) != nullptr && is_plain_class(value->type);
   };

@@ -151,6 +151,39 @@ def operators_of_sets(x):
         c.isdisjoint({Color.GREEN}), set(c), frozenset(d) == d, c.intersection(d, [Color.BLUE])
 
 
+class Loudly(enum.IntEnum):
+    ONE = 1
+
+    def __str__(self):
+        return self.name
+
+
+class Quiet(str, enum.Enum):
+    A = "a"
+
+    def __str__(self):
+        return "quiet"
+
+    def __repr__(self):
+        return "Quiet"
+
+
+class Wide(float):
+    def __str__(self):
+        return "wide"
+
+    __repr__ = float.__repr__
+
+
+def text_of_enums(x):
+    out = []
+    for m in (Loudly.ONE, Quiet.A, Number.TWO, Color.RED, Wide(1.5)):
+        out.append((f"{m}", format(m), format(m, ""), str(m), repr(m), f"{m!r:>9}", f"{m!s:>7}", "%s" % m, f"{m=}"))
+    for m in (Loudly.ONE, Number.TWO, Wide(1.5)):
+        out.append((f"{m:5}", f"{m:03}", format(m, "e")))
+    return x + 1, out, f"{Quiet.A:>5}"
+
+
 def enums_with_their_own_hash(x):
     s, d = {Odd.A, Odd.B}, {Odd.A: 1}
     d[Odd.B] = 2
