@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "tests/unit/fake_objects.h"
@@ -203,6 +204,68 @@ TEST(Step, BoxBoolSizeAndTypeCheck) {
   tensor.type = &fake::list_type;
   EXPECT_EQ(run(), 1);
   tensor.type = &fake::tensor_type;
+}
+
+TEST(Step, AttributesAreSetInPlace) {
+  static AttributePlace place;
+  fake::Type type;
+  type.version = 77;
+  fake::Object old{2, nullptr}, value{1, nullptr};
+  void* values[2] = {nullptr, &old};
+  struct {
+    fake::Instance instance;
+    void* slot;
+  } made{{values, nullptr, {}, {1, &type}}, &old};
+  int helped = 0;
+  bool changes = false;
+  auto make = [&](AttributePlace::Form form, int32_t offset) {
+    auto run = std::make_unique<PlanRun>(
+        fake::wrapped("constant #1 object \"class\"\nconstant #2 object \"name\"\n" + fake::loads(2) +
+                      "guard type_version a=%0 constant=#1 imm=77\nstep int_const dst=%2 imm=1\n"
+                      "step box_int dst=%3 a=%2 on_fail=!1\nstep attribute_set a=%0 b=%1 constant=#2 on_fail=!1\n"));
+    place = {form, offset};
+    ObjectFacts facts = object_facts();
+    facts.attribute_place = [](const void*, const void*) { return place; };
+    set_object_facts(facts);
+    run->slots = {&made.instance.object, &value};
+    run->bindings[1] = &type;
+    run->step_helper = [&](NativeState*, const Step* step) {
+      if (step->kind == StepKind::k_box_int && changes) type.version = 78;
+      if (step->kind != StepKind::k_attribute_set) return 0;
+      return ++helped, -1;
+    };
+    EXPECT_TRUE(run->emit());
+    return run;
+  };
+  auto inside = make(AttributePlace::Form::kInlineValues, 8);
+  EXPECT_EQ((*inside)(), 0);
+  EXPECT_EQ(values[1], &value);
+  EXPECT_EQ(value.references, 2);
+  EXPECT_EQ(old.references, 1);
+  EXPECT_EQ(helped, 0);
+  values[1] = nullptr;  // not set yet
+  EXPECT_EQ((*inside)(), 1);
+  made.instance.values = nullptr;  // it has a dict
+  EXPECT_EQ((*inside)(), 1);
+  made.instance.values = values;
+  values[1] = &old;
+  changes = true;  // the class, by a step
+  EXPECT_EQ((*inside)(), 1);
+  EXPECT_EQ(values[1], &old);
+  EXPECT_EQ(helped, 3);
+
+  changes = false;
+  type.version = 77;
+  auto slot = make(AttributePlace::Form::kSlot, static_cast<int32_t>(reinterpret_cast<char*>(&made.slot) -
+                                                                     reinterpret_cast<char*>(&made.instance.object)));
+  old.references = 2;
+  EXPECT_EQ((*slot)(), 0);
+  EXPECT_EQ(made.slot, &value);
+  EXPECT_EQ(value.references, 3);
+  EXPECT_EQ(old.references, 1);
+  auto unknown = make(AttributePlace::Form::kNone, 0);
+  EXPECT_EQ((*unknown)(), 1);
+  EXPECT_EQ(helped, 4);
 }
 
 TEST(Step, HelpersGetTheirStepAndCanFail) {
