@@ -2,6 +2,8 @@
 // members of an Enum, named tuples, tuples of such. Their methods are followed, in the order in which a dict or a set
 // calls them; what is found is the key that it has. Only in dicts and sets that the trace has made, and that hold no
 // two keys of one hash: these an exit builds without a call.
+#include <cmath>
+
 #include "jit/containers.h"
 #include "runtime/frame.h"
 
@@ -82,6 +84,8 @@ static bool is_tuple_of_hashed(Tracer& t, Value* tuple) {
 // A member of an IntEnum and the like, which hashes and compares as the number or text that it is.
 static bool is_worth_an_atom(Tracer& t, const Value* key) {
   if (!key->is_real() || key->source < 0 || t.python_class(key) == nullptr) return false;
+  bool is_float = PyFloat_Check(key->object);
+  if (is_float && std::isnan(PyFloat_AS_DOUBLE(key->object))) return false;  // its hash is the object's
   for (PyTypeObject* base : {&PyLong_Type, &PyFloat_Type, &PyUnicode_Type})
     if (PyType_IsSubtype(key->type, base))
       return inherits(key->type, interned.hash, base) && inherits(key->type, interned.compare[Py_EQ], base);

@@ -383,7 +383,8 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   int plain = operation >= NB_INPLACE_ADD ? operation - NB_INPLACE_ADD : operation;
   bool replaced = false;  // the text of an error would name the wrong class
   auto plainly = [&](Value* value) {
-    Value* atom = plain_atom(value, {interned.binary[plain], interned.reflected[plain]});
+    PyObject* first = operation >= NB_INPLACE_ADD ? interned.in_place[plain] : interned.binary[plain];
+    Value* atom = plain_atom(value, {first, interned.binary[plain], interned.reflected[plain]});
     replaced |= atom != nullptr && atom != value;
     return atom != nullptr ? atom : value;
   };

@@ -184,6 +184,44 @@ def text_of_enums(x):
     return x + 1, out, f"{Quiet.A:>5}"
 
 
+class Grown(str):
+    def __iadd__(self, other):
+        return "in place"
+
+
+class Less(int):
+    def __isub__(self, other):
+        return "less"
+
+
+def subclasses_of_atoms_in_place(x):
+    a, b = Grown("1"), Less(5)
+    c, d = a + "4", b - 1
+    a += "4"
+    b -= 1
+    return x + 1, a, b, c, d
+
+
+class Real(float):
+    pass
+
+
+made_before = Grown("q"), Less(7)
+numbers_before = Real("nan"), Real(2.0), Less(3)
+
+
+def hashes_of_subclasses_of_atoms(x):
+    nan, two, three = numbers_before
+    return x + 1, hash(nan) == object.__hash__(nan), hash(two), hash(three), nan in {nan}, {two: 1}[2], 3 in {three}, {nan: 1}.get(Real("nan"))
+
+
+def subclasses_of_atoms_from_before_in_place(x):
+    a, b = made_before
+    a += "4"
+    b -= 1
+    return x + 1, a, b
+
+
 def enums_with_their_own_hash(x):
     s, d = {Odd.A, Odd.B}, {Odd.A: 1}
     d[Odd.B] = 2
