@@ -107,6 +107,16 @@ static bool hashes_in_python(Tracer& t, Value* key) {
          (Py_TYPE(equal) == &PyFunction_Type || inherits(type, interned.compare[Py_EQ], &PyBaseObject_Type));
 }
 
+// The hash of a NaN is that of the object.
+static bool holds_nan(PyObject* atom) {
+  if (PyComplex_CheckExact(atom))
+    return std::isnan(PyComplex_RealAsDouble(atom)) || std::isnan(PyComplex_ImagAsDouble(atom));
+  if (!PyTuple_Check(atom)) return is_nan(atom) || PyFrozenSet_Check(atom);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(atom); ++i)
+    if (holds_nan(PyTuple_GET_ITEM(atom, i))) return true;
+  return false;
+}
+
 // As slot_tp_hash: an int of any size.
 static Flow hash_of(Tracer& t, Value* key, Py_hash_t* hash) {
   PyObject* object = nullptr;
@@ -122,6 +132,8 @@ static Flow hash_of(Tracer& t, Value* key, Py_hash_t* hash) {
         Py_hash_t inner;
         if (Flow flow = hash_of(t, item, &inner); flow != Flow::kGo) return flow;
         part = hashed_stand_in(t, item, inner);
+      } else if (holds_nan(part)) {
+        return t.stop(BreakReason::k_container, "a NaN in a key");
       }
       PyTuple_SET_ITEM(parts.get(), static_cast<Py_ssize_t>(i), Py_NewRef(part));
     }
