@@ -39,6 +39,12 @@ bool same_atom(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
+bool is_atom(PyObject* object) {
+  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
+         PyRange_Check(object);
+}
+
 // Whether Python could call two objects equal that same_atom() tells apart: True is 1, and user code may say anything.
 bool may_be_equal(PyObject* a, PyObject* b) {
   enum Family { kNumber, kTuple, kOther, kUser };
@@ -120,11 +126,12 @@ bool has_key(PyObject* set, PyObject* key, bool present) {
   }
   if (hash == -1) return PyErr_Clear(), false;
   keys_of_hash(set, hash, [&](PyObject* candidate) {
-    found = candidate == key || same_atom(candidate, key);
-    unknown = unknown || (!found && may_be_equal(candidate, key));
-    return found;
+    const bool same = candidate == key || same_atom(candidate, key);
+    found = found || same;
+    unknown = unknown || (!same && may_be_equal(candidate, key));  // it may be asked before the key is found
+    return false;
   });
-  return found ? present : !present && !unknown;
+  return !unknown && found == present;
 }
 
 bool int_word(PyObject* object, int64_t* out) {
@@ -311,6 +318,9 @@ bool Checker::dict_has_keys(PyObject* dict, PyObject* names) {
 
 bool Checker::ordered_dict_has_keys(PyObject* dict, PyObject* names) {
   if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(names)) return false;
+  PyObject *each, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &each, &value);)  // the walk hashes each key
+    if (!is_atom(each) && each != Py_Ellipsis) return false;
   Ref walk(PyODict_Type.tp_iter(dict));
   bool same = static_cast<bool>(walk);
   for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(names); ++i) {
@@ -400,12 +410,6 @@ bool Checker::lacks_attribute(PyObject* object, const Guard& guard, GuardCache* 
 }
 
 // ---- Text ---------------------------------------------------------------------------------------
-
-bool is_atom(PyObject* object) {
-  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
-         PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
-         PyRange_Check(object);
-}
 
 std::string text_of(PyObject* object);
 

@@ -80,7 +80,7 @@ void Tracer::keys_are_apart(PyObject* a, PyObject* b) {
   auto x = key_values_.find(a), y = key_values_.find(b);
   if (x == key_values_.end() || y == key_values_.end()) return;
   Value *left = x->second, *right = y->second;
-  if (left->source < 0 || right->source < 0 || left->kind != right->kind) return;
+  if (left == right || left->source < 0 || right->source < 0 || left->kind != right->kind) return;  // one of two hashes
   if (!apart_.insert(std::minmax(left, right)).second) return;
   Guard& check = guard(GuardKind::k_distinct, left->source);
   check.a = left->id;
@@ -265,6 +265,9 @@ static bool keys_in_order(Value* dict, std::vector<PyObject*>* keys) {
     while (PyDict_Next(dict->object, &position, &key, &item)) keys->push_back(key);
     return true;
   }
+  while (PyDict_Next(dict->object, &position, &key, &item))
+    if (is_hashed_by_identity(key) || PyTuple_Check(key) || PyFrozenSet_Check(key))
+      return false;  // the walk hashes each key
   Ref walk(PyODict_Type.tp_iter(dict->object));
   while (walk)
     if (Ref next{PyIter_Next(walk.get())}; next)
@@ -293,7 +296,7 @@ bool Tracer::dict_complete(Value* dict) {
   std::vector<PyObject*> in_order;
   if (!keys_in_order(dict, &in_order)) return false;
   for (PyObject* key : in_order) {
-    if (is_hashed_by_identity(key) || PyTuple_Check(key)) return false;
+    if (is_hashed_by_identity(key) || PyTuple_Check(key) || PyFrozenSet_Check(key)) return false;
     PyTuple_SET_ITEM(keys.get(), count++, Py_NewRef(key));
     if (std::any_of(deleted.begin(), deleted.end(), [&](PyObject* each) { return same_dict_key(each, key); })) continue;
     auto known = std::find_if(fresh.begin(), fresh.end(), [&](auto& entry) { return same_dict_key(entry.first, key); });

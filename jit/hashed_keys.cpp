@@ -9,6 +9,9 @@
 
 namespace kintsugi {
 
+// A dict finds it where it lies on the way of its new hash: the very object is equal before its hash is looked at.
+constexpr const char* kMoved = "a key whose hash has changed";
+
 bool Tracer::has_hashed_keys(const Value* dict) const {
   if (hashed_keys_.empty()) return false;
   for (auto& [key, value] : dict->entries)
@@ -195,8 +198,10 @@ static Flow find_in_real(Tracer& t, Value* dict, Value* key, PyObject** out) {
   if (Flow flow = hash_of(t, key, &hash); flow != Flow::kGo) return flow;
   std::vector<PyObject*> candidates;
   PyObject *each, *item;
-  for (Py_ssize_t at = 0; _PyDict_Next(dict->object, &at, &each, &item, &each_hash);)
+  for (Py_ssize_t at = 0; _PyDict_Next(dict->object, &at, &each, &item, &each_hash);) {
     if (each_hash == hash) candidates.push_back(each);
+    if (each_hash != hash && each == key->object) return t.stop(BreakReason::k_container, kMoved);
+  }
   Value* held = nullptr;
   if (Flow flow = equal_of_before(t, key, hash, candidates, &held); flow != Flow::kGo) return flow;
   *out = candidates[0];
@@ -258,10 +263,15 @@ Flow Tracer::find_key(Value* dict, Value* key, PyObject** out, const char* conte
   }
   const auto entries = dict->entries;
   for (auto& [each, value] : entries) {
+    if (value == nullptr || key_value(each) != key) continue;
+    auto known = hashed_keys_.find(each);
+    if (known == hashed_keys_.end() || known->second == hash) return *out = each, Flow::kGo;
+    return stop(BreakReason::k_container, kMoved);
+  }
+  for (auto& [each, value] : entries) {
     if (value == nullptr) continue;
     Value* held = key_value(each);
     auto known = hashed_keys_.find(each);
-    if (held == key && (known == hashed_keys_.end() || known->second == hash)) return *out = each, Flow::kGo;
     if (known == hashed_keys_.end() && (plain || key_values_.count(each) != 0 || PyType_Check(each))) continue;
     if ((known != hashed_keys_.end() ? known->second : PyObject_Hash(each)) != hash) continue;
     bool same = false;

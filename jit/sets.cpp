@@ -150,9 +150,9 @@ Flow has(Tracer& t, Value* set, PyObject* key, bool by_identity, bool* found) {
       unknown = true;
     else if (PyObject_RichCompareBool(candidate, key, Py_EQ) == 1)
       key = candidate, *found = true;
-    return *found;
+    return false;
   });
-  if (unknown && !*found) return t.stop(BreakReason::k_container, "in a set");
+  if (unknown) return t.stop(BreakReason::k_container, "in a set");  // which may be asked first
   t.keep(key);
   ConstantId constant = t.constant_id(key, Hold::kStrong);
   Guard& check = t.guard(GuardKind::k_set_has, set->source);

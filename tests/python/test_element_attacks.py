@@ -529,6 +529,31 @@ def hashes_of_frozen_dataclasses(x):
     return x + len(s), Place(2, (Color.RED,)) in s, hash(Place(1)) == hash(Place(1)), {Place(3): 1}.get(Place(3)), [p.row for p in s] == [1, 2] or len(s)
 
 
+mover, asked_first = Key(1), {Loud(7, 1), 1}
+
+
+def hashes_that_change_in_a_dict(x):
+    local, found = Key(1), []
+    for k in (mover, local):
+        k.hashed = 1
+        d = {k: x}
+        for k.hashed in (2, 9, 17, 1, 513):  # on the way of some of these it is found
+            found.append(k in d)
+    return x + 1, found, d
+
+
+def elements_asked_on_the_way(x):
+    return x + 1, 1 in asked_first, 2 in asked_first
+
+
+def ordered_dicts_hash_when_walked(x):
+    d = collections.OrderedDict([(Loud(1), 1), (Loud(2), 2)])
+    log.append("before")
+    d.popitem()
+    log.append("between")
+    return x + 1, list(d.values()), len(d)
+
+
 PROGRAMS = [each for each in list(globals().values())
             if getattr(each, "__code__", None) is not None and each.__module__ == __name__ and each.__code__.co_varnames[:1] == ("x",)
             and each.__name__ != "binds"]
