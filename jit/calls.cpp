@@ -1,5 +1,6 @@
 // Calls in the trace: which callable it is, binding of arguments, inlining, results.
 #include "jit/containers.h"
+#include "jit/exceptions.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -177,7 +178,10 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   }
   if (!has_room_for(function->code)) return stop(BreakReason::k_not_inlined, text + " (depth)");
   std::vector<Value*> locals;
-  if (!bind(function, arguments, names, &locals)) return refuse_binding(*this, function, arguments, names, text);
+  if (!bind(function, arguments, names, &locals))
+    return is_handled(as_type(PyExc_TypeError), frames_.size())
+               ? refuse_binding(*this, function, arguments, names, text)
+               : stop(BreakReason::k_call_binding, text);
   const Bytecode& bytecode = bytecode_of(function->code);
   frames_.emplace_back();
   TraceFrame& callee = frames_.back();

@@ -10,6 +10,7 @@ import itertools
 import pathlib
 import random
 import sys
+import types
 import zlib
 
 import kintsugi as kt
@@ -256,12 +257,15 @@ def compare_with_numpy(name, arrays, result):
     got = result.numpy()
     if OPS[name].dtype_rule == "kPromoteFloat":
         arrays = [array.astype(got.dtype) for array in arrays]
+    if name == "pow" and got.dtype.kind == "i":  # NumPy has no negative powers of integers
+        usual = arrays[1] >= 0
+        got, arrays = got[usual], [array[usual] for array in arrays]
     want = np.asarray(NUMPY.get(name, getattr(np, name, None))(*arrays)).astype(got.dtype)
     if name in ("floor_divide", "remainder") and got.dtype.kind == "f":  # NumPy and Python differ at infinities
         usual = np.isfinite(arrays[0]) & np.isfinite(arrays[1]) & (arrays[1] != 0)
         got, want = got[usual], want[usual]
     bound = OPS[name].max_ulp_f32
-    if bound == 0:
+    if bound == 0 or got.dtype.kind != "f":
         assert np.array_equal(got, want, equal_nan=got.dtype.kind == "f"), (name, arrays, got, want)
         return
     finite = np.isfinite(want)
@@ -380,6 +384,7 @@ OTHERS = {
     "unsqueeze": ["x.unsqueeze(0)", "kt.unsqueeze(x, -1)", "x.unsqueeze(1) * y"],
     "squeeze": ["x[:1].squeeze()", "kt.squeeze(x[None])", "x[:, :1].squeeze(1)", "x.squeeze(0) + 1"],
     "detach": ["x.detach()", "x.detach() * 2"],
+    "nonzero": ["x.nonzero()", "kt.nonzero(x) + 1", "x.T.nonzero(as_tuple=True)"],
     "clone": ["x.clone()", "kt.clone(x)", "x.T.clone()", "x[:, ::2].clone() + 1"],
     "contiguous": ["x.contiguous()", "x.T.contiguous()", "x[:, ::2].contiguous() + 1"],
     "cpu": ["x.cpu()", "x.cpu() + 1"],
@@ -442,7 +447,8 @@ def test_every_callable_has_a_row():
     module = {name for name in vars(kt._runtime) if not name.startswith("_")}
     module -= {"Tensor", "Size", "device", "dtype", *DTYPES}
     assert module - named == set()
-    methods = {name for name in vars(kt.Tensor) if not name.startswith("__")}
+    made_of_others = {name for name, value in vars(kt.Tensor).items() if isinstance(value, types.FunctionType)}
+    methods = {name for name in vars(kt.Tensor) if not name.startswith("__")} - made_of_others  # test_operators.py
     assert methods - named == set()
 
 
