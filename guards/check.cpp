@@ -78,8 +78,11 @@ bool hashes_in_python(PyObject* key) {
   return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type->tp_hash != PyBaseObject_Type.tp_hash;
 }
 
+// Guard::imm: see kOfHash.
+bool is_under(Py_hash_t hash, int64_t imm) { return (imm & kOfHash) == 0 || imm_of_hash(hash) == (imm & ~int64_t{1}); }
+
 // The value of an atom as key, borrowed; null when it is not there. *unknown: a key is in the way that could be equal.
-PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
+PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown, int64_t imm = 0) {
   if (has_only_str_keys(dict)) {
     PyObject* value = PyUnicode_CheckExact(key) ? PyDict_GetItemWithError(dict, key) : nullptr;
     if (PyErr_Occurred()) PyErr_Clear();
@@ -94,7 +97,7 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
       held = candidate == key;
       *unknown = *unknown || may_be_equal(candidate, key);
     }
-    if (!held) return nullptr;
+    if (!held || !is_under(hash, imm)) return nullptr;
     *unknown = false;
   } else {
     hash = PyObject_Hash(key);
@@ -108,7 +111,8 @@ PyObject* look_up(PyObject* dict, PyObject* key, bool* unknown) {
 }
 
 // Whether the set has the atom or lacks it, as `present` says. False too when a key is in the way that could be equal.
-bool has_key(PyObject* set, PyObject* key, bool present) {
+bool has_key(PyObject* set, PyObject* key, int64_t imm) {
+  const bool present = (imm & 1) != 0;
   if (!PyAnySet_CheckExact(set)) return false;
   bool found = false, unknown = false;
   Py_hash_t hash = 0;
@@ -120,6 +124,7 @@ bool has_key(PyObject* set, PyObject* key, bool present) {
       unknown = unknown || may_be_equal(candidate, key);
     }
     if (!held) return !present && !unknown;
+    if (!is_under(hash, imm)) return false;
     unknown = false;
   } else {
     hash = PyObject_Hash(key);
@@ -185,7 +190,7 @@ class Checker {
     return true;
   }
   static bool is_dict(PyObject* object, const Guard& guard) {
-    return guard.imm == 0 ? PyDict_CheckExact(object) : PyDict_Check(object);
+    return guard.imm == 0 || (guard.imm & kOfHash) != 0 ? PyDict_CheckExact(object) : PyDict_Check(object);
   }
   bool check_tensor(const Guard& guard);
   bool dict_has_keys(PyObject* dict, PyObject* names);
@@ -269,7 +274,7 @@ bool Checker::check(int number) {
       note_version(cache, GuardCache::Form::kDict, version_of_dict(a), /*dict_offset=*/0);
       return true;
     case GuardKind::k_set_equal: return PyAnySet_CheckExact(a) && have_same_table(a, binding(guard), same_atom);
-    case GuardKind::k_set_has: return has_key(a, binding(guard), guard.imm != 0);
+    case GuardKind::k_set_has: return has_key(a, binding(guard), guard.imm);
     case GuardKind::k_word_is:
       std::memcpy(&word, fields + guard.imm, sizeof word);
       return word == program_.constants[guard.constant].i64;
@@ -358,10 +363,17 @@ void Checker::note_version(GuardCache* cache, GuardCache::Form form, uint64_t ve
 
 PyObject* Checker::find_in(PyObject* dict, const Guard& guard, GuardCache* cache, int32_t dict_offset, bool* unknown) {
   PyObject* key = binding(guard);
-  PyObject* value = look_up(dict, key, unknown);
-  if (value == nullptr) return nullptr;
+  const int64_t imm = guard.kind == GuardKind::k_dict_value ? guard.imm : 0;
+  PyObject* value = look_up(dict, key, unknown, imm);
+  if (*unknown) return nullptr;
+  if (value == nullptr || (imm & kOfHash) != 0) return value;  // native code asks for no hash: it stays slow
   const auto form = values_of(dict) != nullptr ? GuardCache::Form::kSplitDict : GuardCache::Form::kDict;
-  if (choose_form_ || cache->form == form) note_place(cache, form, find_in_dict(dict, key), key, dict_offset);
+  if (has_only_str_keys(dict)) {
+    if (choose_form_ || cache->form == form) note_place(cache, form, find_in_dict(dict, key), key, dict_offset);
+  } else {  // another table at this address may have a key in the way: by the version alone
+    if (choose_form_) cache->form = form, cache->dict_offset = dict_offset;
+    cache->keys = nullptr;
+  }
   cache->version = version_of_dict(dict);
   cache->value = value;
   return value;
@@ -498,7 +510,7 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_dict_keys: return "a dict with the keys " + keys_text(binding(guard));
     case GuardKind::k_dict_lacks: return "a dict without key " + constant_text();
     case GuardKind::k_set_equal: return "a set of the keys " + keys_text(binding(guard)) + " in this order";
-    case GuardKind::k_set_has: return (guard.imm != 0 ? "a set with " : "a set without ") + constant_text();
+    case GuardKind::k_set_has: return ((guard.imm & 1) != 0 ? "a set with " : "a set without ") + constant_text();
     case GuardKind::k_word_is: return "one with " + constant_text();
     case GuardKind::k_instance_lacks: return "no attribute " + constant_text();
     case GuardKind::k_null_field: return "nothing";

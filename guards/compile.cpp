@@ -88,6 +88,11 @@ void GuardCompiler::emit_guard(const Guard& guard) {
     case GuardKind::k_next_none: next_item(guard); break;
     case GuardKind::k_dict_value: {
       Reg dict = hold(guard.a);
+      if ((imm & kOfHash) != 0) {
+        e_.jump(slow());
+        define(guard.dst);
+        break;
+      }
       if (imm == 0) type_must_be(dict, facts.dict_type, slow());
       load_from_dict(guard, dict);
       break;

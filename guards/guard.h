@@ -34,6 +34,11 @@ struct Guard {
 inline constexpr int64_t kOfCheckedClass = 1;  // of a class that derives from dict, checked by an earlier guard
 inline constexpr int64_t kOfOrderedDict = 2;   // the same; its order is not the dict's
 
+// Guard::imm of a dict's value and of a set that has, where the key hashes in Python: it was put there under this hash,
+// or the lookup may miss it. Of the set: beside 1.
+inline constexpr int64_t kOfHash = 4;
+inline int64_t imm_of_hash(int64_t hash) { return static_cast<int64_t>(static_cast<uint64_t>(hash) << 3) | kOfHash; }
+
 enum class Compare : uint8_t { kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual };
 
 // A constant of a plan by value where it has one; `bind` entries are addresses that only the running process knows.

@@ -214,6 +214,7 @@ static Flow find_in_real(Tracer& t, Value* dict, Value* key, PyObject** out) {
   Guard& guard = t.guard(GuardKind::k_dict_value, t.source(text));
   guard.a = dict->id;
   guard.constant = constant;
+  guard.imm = imm_of_hash(hash);
   ValueId id = guard.dst = t.new_value();
   dict->entries.emplace_back(*out, t.wrap(item, id, text));
   return Flow::kGo;
@@ -236,7 +237,8 @@ Flow find_in_real_set(Tracer& t, Value* set, Value* element, bool* found) {
   Guard& check = t.guard(GuardKind::k_set_has, set->source);
   check.a = set->id;
   check.constant = constant;
-  check.imm = *found = true;
+  check.imm = imm_of_hash(hash) | 1;
+  *found = true;
   return Flow::kGo;
 }
 

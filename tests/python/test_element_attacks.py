@@ -554,9 +554,73 @@ def ordered_dicts_hash_when_walked(x):
     return x + 1, list(d.values()), len(d)
 
 
+def found_by_get(x, d, s, k):
+    return x + 1, d.get(k)
+
+
+def found_in_dict(x, d, s, k):
+    return x + 1, k in d
+
+
+def found_in_set(x, d, s, k):
+    return x + 1, k in s
+
+
+def got_from(x, d, s, k):
+    return x + 1, d[1], 1 in s
+
+
+wanderer = Key(1)
+
+
+def moved_key(n):
+    wanderer.hashed = n
+    d, s = {wanderer: n}, {wanderer}
+    wanderer.hashed = 1
+    return d, s, wanderer
+
+
+def key_on_the_way(n):
+    d = {Loud(2, 1): 7, 1: 8} if n == 3 else {"a": 7, 1: 8}
+    return d, set(d), None
+
+
+@pytest.mark.parametrize("program, make, numbers", [*((each, moved_key, (1, 1, 1, 99, 1, 9)) for each in (found_by_get, found_in_dict, found_in_set)),
+                                                    (got_from, key_on_the_way, (1, 1, 3, 1, 3, 3))])
+def test_tables_that_lie_otherwise(program, make, numbers):
+    """What a dict or set answers depends on how it was filled."""
+    def look(call):
+        out = []
+        for n in numbers:
+            given = make(n)
+            log.clear()
+            out.append((call(x3(), *given)[1:], list(log)))
+        return out
+    kt._dynamo.reset()
+    assert look(kt.compile(program)) == look(program)
+
+
+def test_a_table_filled_anew():
+    """Other keys in the same memory."""
+    def look(call):
+        d, out = {"a": 7, 1: 8}, []
+        for n in range(6):
+            if n % 2 == 1:
+                d.clear()
+                d[Loud(1)] = n
+                d[1] = 8
+            log.clear()
+            out.append((call(x3(), d, {1}, None)[1:], list(log)))
+            d.clear()
+            d["a"], d[1] = 7, 8
+        return out
+    kt._dynamo.reset()
+    assert look(kt.compile(got_from)) == look(got_from)
+
+
 PROGRAMS = [each for each in list(globals().values())
             if getattr(each, "__code__", None) is not None and each.__module__ == __name__ and each.__code__.co_varnames[:1] == ("x",)
-            and each.__name__ != "binds"]
+            and each.__name__ not in ("binds", "got_from") and not each.__name__.startswith("found_")]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
