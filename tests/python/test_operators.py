@@ -274,6 +274,9 @@ NORMS = {
                         (np.abs(a) ** 3).sum(1, keepdims=True) ** (1 / 3))),
     "softmax": (lambda x: (x.softmax(1), x.sigmoid(), x.log_softmax(0)),
                 lambda a: (np.exp(a) / np.exp(a).sum(1, keepdims=True), 1 / (1 + np.exp(-a)), a - np.log(np.exp(a).sum(0)))),
+    "products": (lambda x: (x.mm(x.t()), x[0].dot(x[1]), x[0].outer(x[1]), kt.square(x), x.reciprocal(), x.abs().rsqrt()),
+                 lambda a: (a @ a.T, a[0] @ a[1], np.outer(a[0], a[1]), a * a, 1 / a, 1 / np.sqrt(np.abs(a)))),
+    "erf": (lambda x: (x.erf(), kt.erf(x[0])), lambda a: (np.vectorize(math.erf)(a), np.vectorize(math.erf)(a[0]))),
 }
 
 
@@ -284,6 +287,12 @@ def test_norms(name, stress):
     for got, want in zip(function(fine), exact(fine.numpy())):
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-14)
     assert math.isnan(kt.ones(1).var().item()) and kt.ones(0, 3).var(1).shape == (0,)
+
+
+def test_equality_of_all(stress):
+    def function(x, y):
+        return x.equal(x + 0), kt.equal(x, x + 1), x.equal(x[0]), x.allclose(x + 1e-9), kt.allclose(x, y), y.allclose(y, equal_nan=True)
+    assert check(function, fine, x35, stress=stress) == (True, False, False, True, False, True)
 
 
 def test_positions(stress):
