@@ -207,7 +207,7 @@ SIMPLE = """
     @1 = Point($int) ;; @1.seen.append($int) ;; @1.x, @1.y = @1.y, @1.x ;; $log.append(@1) | @1 = Proxy(Base(1)) ;; @1.v = $int ;; $log.append(@1.inner)
     @1 = Gauge(1) ;; @1.level += 2 ;; $log.append(@1.level) | setattr(Base, 'kind', $str) | Left.kind = $str | box.value, box.count = box.count, $int
     box.extra = $any | box.count += 1 | o.v = $int | o.v += 1 | o.late = $any | $log.append(o.v) | $log.append(getattr(o, 'late', None)) | box.grow($int)
-    @1 = echo($log) ;; next(@1) ;; $log.append(@1.send($int)) ;; @1.close() | @1 = echo($log) ;; @1.send(None) ;; $log.append(@1.throw(ValueError('v')))
+    @1 = echo($log) ;; next(@1) ;; $log.append(@1.send($int)) ;; @1.close() | @1 = echo($log) ;; @1.send(None) ;; $log.append(@1.throw(ValueError('v'))) ;; @1.close()
     @1 = echo($log) ;; next(@1) ;; @1.send($int) ;; $log.append(@1) | @1:iter = count_to(5) ;; next(@1) ;; $log.append(next(@1))
     @1 = zip($ints, itertools.count(1)) ;; $log.append(next(@1, None)) ;; $log.append(@1) | @1, @2 = itertools.tee($iter) ;; $log.append((list(@1), list(@2)))
     @1 = iter($list) ;; $log.append([*zip(@1, @1)]) | @1 = $iter ;; @2 = @1 ;; $log.append((next(@1, 0), next(@2, 0))) | @1:str = 'a' ;; @1 += $str
@@ -255,7 +255,7 @@ ANYTHING = ["3", "3", "{1, 2}", "frozenset((4, 1))", "deque([1, 2])", "deque((1,
             "count_to(3)", "range(2, 5)", "b'ab'", "1j", "2 ** 64", "2 ** 63 - 1", "-2 ** 63", "True", "None", "float('nan')", "-0.0",
             "Colour.RED", "Level.HIGH", "Point(1)", "Base(2)", "Left(3)", "Both(4)", "Vector(1)", "Stack([3, 1])", "plus_one", "Base.twice",
             "counter(1)", "functools.partial(only, k=2)", "OrderedDict(p=1)", "defaultdict(int, p=2)", "Counter('ppq')", "Filling()",
-            "{'p': 1}", "Box(2).grow", "Base", "Pair(1)", "Row('k')", "echo(NOTES)", "a", "xs", "...", "Gauge(1)", "map(abs, (1, -2))",
+            "{'p': 1}", "Box(2).grow", "Base", "Pair(1)", "Row('k')", "pairs_of((1, 2, 3))", "a", "xs", "...", "Gauge(1)", "map(abs, (1, -2))",
             "zip((1, 2), 'ab')", "enumerate('ab')", "[1, 2].append", "ValueError('u')", "slice(1, None)", "kt.float32", "math"]
 
 # What happens between two calls. Those whose names a program lacks are left out.

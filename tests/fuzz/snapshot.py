@@ -74,7 +74,13 @@ class Snapshot:
         return ", ".join(map(self.of, list(values)))
 
     def pairs(self, mapping):
-        return ", ".join(f"{self.of(key)}: {self.of(part)}" for key, part in list(mapping.items()))
+        return ", ".join([f"{self.of_key(key)}: {self.of(part)}" for key, part in list(mapping.items())])
+
+    def of_key(self, key):
+        """Keys of atoms are compared by content, see docs/differences.md."""
+        if type(key) is tuple and all(type(part) in ATOMS for part in key):
+            return f"key {key!r}"
+        return self.of(key)
 
     def inside(self, value, kind, number):
         if kind is list or kind is tuple:  # most are
