@@ -107,7 +107,9 @@ class Snapshot:
             frame = getattr(value, "gi_frame", None)
             return f"{value.__qualname__} " + (f"at {frame.f_lineno} {self.pairs(frame.f_locals)}" if frame else "ended")
         text = ""
-        if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+        if isinstance(value, (set, frozenset)):
+            text = f"[{', '.join([self.of_key(key) for key in list(value)])}]"
+        elif isinstance(value, (list, tuple, collections.deque)):
             text = f"[{self.all(value)}]" + (f" {value.maxlen}" if isinstance(value, collections.deque) else "")
         elif isinstance(value, dict):
             text = "{" + self.pairs(value) + "}"
