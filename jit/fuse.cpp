@@ -571,8 +571,8 @@ class Fuser {
       for (ValueId value : values)
         if (loaded.count(value) != 0) used.insert(value);
     };
-    for (auto step = first; step != plan_.steps.end(); ++step)
-      if (step->kind != StepKind::k_check) use(uses_.of(*step));  // a check reads a word
+    for (auto step = first; step != plan_.steps.end(); ++step)  // what a check itself reads is a word
+      use(step->kind == StepKind::k_check ? uses_.of_exit(step->on_fail) : uses_.of(*step));
     use(uses_.of_exit(plan_.final_exit));
     std::vector<Step> holds;
     for (ValueId value : used) {

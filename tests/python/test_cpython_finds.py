@@ -409,3 +409,19 @@ def test_texts_of_in_place_operators(sign):
 
     for a, b in [(2, "ab"), (3, "ab"), ("a", 2), (None, 3), (7, 2)]:
         assert outcome(compiled, a, b) == outcome(space["f"], a, b)
+
+
+@pytest.mark.parametrize("taken", ["items.pop()", "items.pop(0)", "table.pop('k')"])
+def test_what_is_taken_out_lives_until_a_branch_shows_it(taken):
+    """textwrap: only the exit of a check named what a list had given up."""
+    space = {}
+    exec(f"def f(items, table, n):\n    first = {taken}\n    if n > 3:\n        return 0\n    return first", space)
+    compiled = kt.compile(space["f"])
+
+    def text(number):
+        return "text " + str(number)
+
+    for n in (5, 6, 7, 1, 2):
+        want, got = (function([text(8), text(9), text(8)], {"k": text(8)}, n) for function in (space["f"], compiled))
+        others = [text(number) for number in range(10, 40)]  # where freed memory would be
+        assert got == want and len(others) == 30
