@@ -552,11 +552,11 @@ class Tracer {
   std::unordered_map<PyObject*, Value*> key_values_;
   std::unordered_map<PyObject*, Py_hash_t> hashed_keys_;  // of these: what hashes in Python
   std::unordered_map<Value*, PyObject*> hashed_stand_ins_;
-  std::vector<PyTypeObject*> made_classes_;               // models of classes made here: see classes.cpp
-  bool makes_inner_class_ = false;                        // a step makes a class that nobody else knows
-  std::unordered_map<PyObject*, Value*> stand_ins_;       // what they hold; null: not modelled
-  std::set<std::pair<Value*, Value*>> apart_;             // keys that a guard tells apart
-  int compare_depth_ = 0;                                 // containers within containers
+  std::vector<PyTypeObject*> made_classes_;          // models of classes made here: see classes.cpp
+  bool makes_inner_class_ = false;                   // a step makes a class that nobody else knows
+  std::unordered_map<PyObject*, Value*> stand_ins_;  // what they hold; null: not modelled
+  std::set<std::pair<Value*, Value*>> apart_;        // keys that a guard tells apart
+  int compare_depth_ = 0;                            // containers within containers
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded
