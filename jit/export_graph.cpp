@@ -55,8 +55,7 @@ void Tracer::export_grad_mode(size_t first_record, int mode) {
 bool Tracer::tells_result() const {
   if (!input_.policy.exporting || frames_.size() < 2) return false;
   static PyObject* const name = PyUnicode_InternFromString("_outgoing");
-  const TraceFrame& frame = frames_.back();
-  return frame.bytecode->code->co_name == name && frames_.front().bytecode->code->co_filename != nullptr &&
+  return frames_.back().bytecode->code->co_name == name &&
          PyUnicode_CompareWithASCIIString(frames_.front().bytecode->code->co_name, "exported") == 0;
 }
 

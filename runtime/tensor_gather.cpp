@@ -36,21 +36,29 @@ Ref new_numbers(int64_t count) {
   return made;
 }
 
+// Calls f with the coordinates of each element, in row-major order, and its offset in elements.
+template <typename F>
+void each_element(const Layout& layout, F&& f) {
+  int64_t at[kMaxRank] = {};
+  for (int64_t n = 0; n < layout.count; ++n) {
+    int64_t place = 0;
+    for (int d = 0; d < layout.rank; ++d) place += at[d] * layout.strides[d];
+    f(at, place);
+    for (int d = layout.rank - 1; d >= 0 && ++at[d] == layout.sizes[d]; --d) at[d] = 0;
+  }
+}
+
 // For each dimension of a mask the numbers of the elements that it means, in row-major order. False: an exception.
 bool find_elements(const TensorObject* mask, std::vector<Ref>* out) {
   if (!has_memory(mask)) return false;
   const Layout& layout = *mask->layout;
   const int64_t bytes = static_cast<int64_t>(info(layout.dtype).bytes);
   std::vector<int64_t> found;  // a row of numbers each
-  int64_t at[kMaxRank] = {};
-  for (int64_t n = 0; n < layout.count; ++n) {
-    int64_t place = 0;
-    for (int d = 0; d < layout.rank; ++d) place += at[d] * layout.strides[d];
+  each_element(layout, [&](const int64_t* at, int64_t place) {
     uint8_t truth = 0;
     convert_element(layout.dtype, mask->data + place * bytes, DType::k_bool, &truth);
     if (truth != 0) found.insert(found.end(), at, at + layout.rank);
-    for (int d = layout.rank - 1; d >= 0 && ++at[d] == layout.sizes[d]; --d) at[d] = 0;
-  }
+  });
   const int64_t count = layout.rank == 0 ? 0 : static_cast<int64_t>(found.size()) / layout.rank;
   for (int d = 0; d < layout.rank; ++d) {
     Ref numbers = new_numbers(count);
@@ -74,10 +82,7 @@ Ref tensor_of(Borrowed item) {
 
 bool add_mask(const TensorObject* mask, const Shape& shape, int dim, Choice* out) {
   const Layout& layout = *mask->layout;
-  if (layout.rank == 0) {
-    PyErr_SetString(PyExc_NotImplementedError, "indexing by a single bool is not supported; use where()");
-    return false;
-  }
+  if (layout.rank == 0) return refuse_bool_key();
   for (int d = 0; d < layout.rank; ++d) {
     if (dim + d < shape.rank && layout.sizes[d] == shape.sizes[dim + d]) continue;
     PyErr_Format(PyExc_IndexError,
@@ -150,12 +155,7 @@ Ref offsets_of(const Layout& layout) {
   release(like);
   if (!made) return made;
   auto* to = reinterpret_cast<int64_t*>(as_tensor(made.get())->data);
-  int64_t at[kMaxRank] = {};
-  for (int64_t n = 0; n < layout.count; ++n) {
-    to[n] = 0;
-    for (int d = 0; d < layout.rank; ++d) to[n] += at[d] * layout.strides[d];
-    for (int d = layout.rank - 1; d >= 0 && ++at[d] == layout.sizes[d]; --d) at[d] = 0;
-  }
+  each_element(layout, [&](const int64_t*, int64_t place) { *to++ = place; });
   return made;
 }
 
@@ -171,7 +171,7 @@ Ref value_like(Borrowed value, const Layout& chosen, DType dtype) {
 // Of a mask: [[row, column], ...], or a tensor a dimension.
 PyObject* nonzero(const TensorObject* self, bool as_tuple) {
   std::vector<Ref> numbers;
-  if (self->layout->rank == 0) {
+  if (self->layout->rank == 0) {  // it has no dimension to number; NumPy refuses it, too
     PyErr_SetString(PyExc_NotImplementedError, "nonzero() of a 0-d tensor is not supported; reshape it to [1] first");
     return nullptr;
   }

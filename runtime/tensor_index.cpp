@@ -22,20 +22,23 @@ bool insert_dimension(Shape* shape, int dim) {
   return true;
 }
 
+// It takes no dimension and adds one, of a size that depends on its value: no kind of key that is read here does.
+bool refuse_bool_key() {
+  PyErr_SetString(PyExc_NotImplementedError, "indexing by a single bool is not supported; use where()");
+  return false;
+}
+
 namespace {
 
 // A key item's place: how many of the tensor's dimensions the whole key takes.
 bool takes_dimension(Borrowed item) { return item != Py_None && item != Py_Ellipsis; }
 
 bool refuse_key(Borrowed item) {
-  if (PyBool_Check(item)) {
-    PyErr_SetString(PyExc_NotImplementedError, "indexing by a single bool is not supported; use where()");
-  } else {
-    PyErr_Format(PyExc_IndexError,
-                 "a tensor index is an int, a slice, None, ... or a tensor or list of ints or bools, "
-                 "not %.200s",
-                 Py_TYPE(item)->tp_name);
-  }
+  if (PyBool_Check(item)) return refuse_bool_key();
+  PyErr_Format(PyExc_IndexError,
+               "a tensor index is an int, a slice, None, ... or a tensor or list of ints or bools, "
+               "not %.200s",
+               Py_TYPE(item)->tp_name);
   return false;
 }
 

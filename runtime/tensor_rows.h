@@ -83,6 +83,7 @@ PyObject* tensor_repr(PyObject* self);
 // tensor_index.cpp: a new dimension of size 1, and slots
 bool insert_dimension(Shape* shape, int dim);                                 // ValueError beyond kMaxRank
 bool apply_key_item(Borrowed item, Shape* shape, int64_t* offset, int* dim);  // at a dimension, and moves on
+bool refuse_bool_key();                                                       // false
 PyObject* get_item(PyObject* self, PyObject* key);
 int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* get_element(PyObject* self, Py_ssize_t index);

@@ -9,19 +9,9 @@ import typing
 import pytest
 
 import kintsugi as kt
+from language_enums import Key
 from language_programs import x3
 from test_definitions import lines, log, outcome
-
-
-class Key:
-    def __init__(self, n, hashed=None):
-        self.n, self.hashed = n, n if hashed is None else hashed
-
-    def __hash__(self):
-        return self.hashed
-
-    def __eq__(self, other):
-        return isinstance(other, Key) and self.n == other.n
 
 
 class Loud(Key):
