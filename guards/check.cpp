@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "guards/object_facts.h"
 #include "kernels/layout.h"
@@ -616,6 +617,21 @@ MissReport find_miss(const GuardProgram& program, const GuardInput& input) {
     break;
   }
   return report;
+}
+
+std::vector<MissReport> find_misses(const GuardProgram& program, const GuardInput& input) {
+  std::vector<MissReport> reports;
+  std::set<ValueId> unknown;  // what guards after these take for granted
+  Checker checker(program, input, /*choose_form=*/false);
+  for (int i = 0; i < static_cast<int>(program.guards.size()); ++i) {
+    const Guard& guard = program.guards[static_cast<size_t>(i)];
+    bool looks = unknown.count(guard.a) == 0 && unknown.count(guard.b) == 0;
+    if (looks && checker.check(i)) continue;
+    if (looks) checker.describe(i, &reports.emplace_back());
+    for (ValueId value : {guard.dst, guard.a, guard.b})
+      if (value != kNoValue) unknown.insert(value);
+  }
+  return reports;
 }
 
 std::string to_text(const MissReport& report) {

@@ -24,6 +24,8 @@ struct MissReport {
   std::string expected, found;
 };
 MissReport find_miss(const GuardProgram& program, const GuardInput& input);
+// All that do not hold, but for those that look at values of which an earlier one does not.
+std::vector<MissReport> find_misses(const GuardProgram& program, const GuardInput& input);
 // "self.taps: expected a list of 3 items, found a list of 4 items"
 std::string to_text(const MissReport& report);
 

@@ -36,6 +36,7 @@ Flow no_index(Tracer& t, Value* key, const char* text) {
     PyErr_Clear();
     if (!huge) return raise_here(t, PyExc_IndexError, text);
   }
+  if (key->kind == ValueKind::kTensor) return t.stop(BreakReason::k_container, "an index that is a tensor");
   return t.stop(BreakReason::k_raises, "index");
 }
 

@@ -21,6 +21,15 @@ PyObject* make_stand_in(Layout* layout);
 // an int beyond 64 bits.
 bool operand_of(Borrowed object, OperandValue* out);
 
+// What tensors hold is not read while one lives: error() is raised instead. A trace holds for other data too.
+struct DataHidden {
+  DataHidden();
+  ~DataHidden();
+  DataHidden(const DataHidden&) = delete;
+  DataHidden& operator=(const DataHidden&) = delete;
+  static PyObject* error();
+};
+
 // ---- What differentiation would know: flags only
 // ----------------------------------------------------------------------
 

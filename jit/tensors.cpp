@@ -65,6 +65,13 @@ PyObject* Tracer::stand_in(Value* value, bool* has_words) {
   }
 }
 
+// A parser's answer, from layouts and what is no tensor alone.
+template <typename Parse, typename... Arguments>
+static bool of_layouts(Parse parse, Arguments... arguments) {
+  DataHidden hidden;
+  return parse(arguments...);
+}
+
 Value* Tracer::tensor_value(Layout* stolen, ValueId id, bool dynamic) {
   Value* value = make(ValueKind::kTensor);
   value->layout = keep_layout(stolen);
@@ -472,7 +479,7 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
     if (name == "squeeze" || name == "contiguous") return stop(BreakReason::k_tensor_call, name + " of dynamic sizes");
   }
   ParsedCall call;
-  if (!parse_call(*row, objects.data(), objects.size() - keywords, names, &call))
+  if (!of_layouts(parse_call, *row, objects.data(), objects.size() - keywords, names, &call))
     return refused_call(name, has_words, arguments);
   return tensor_meaning(call, callable, arguments, names, has_words, out);
 }
@@ -498,6 +505,11 @@ static bool only_managers(const TraceFrame& frame) {
 // and constants alone decide, a handler in the trace gets it; where breaks are errors it is one of its own, but for
 // arguments that do not bind.
 Flow Tracer::refused_call(std::string context, bool has_words, const std::vector<Value*>& arguments) {
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(DataHidden::error())) {
+    PyErr_Clear();
+    bool part = context == "index" || context == "item assignment";
+    return stop(part ? BreakReason::k_index_by_tensor : BreakReason::k_item, context + " by what a tensor holds");
+  }
   if (!PyErr_Occurred() || has_words || any_dynamic(arguments))
     return stop(BreakReason::k_tensor_call, std::move(context));
   PyObject* type = PyErr_Occurred();
@@ -541,7 +553,7 @@ Flow Tracer::tensor_binary(int operation, Value* left, Value* right, Value** out
     static PyObject* const odd = PyFloat_FromDouble(3.5);
     b = right->kind == ValueKind::kFloat ? odd : three;
   }
-  if (a == nullptr || b == nullptr || !parse_binary(operation, a, b, &call))
+  if (a == nullptr || b == nullptr || !of_layouts(parse_binary, operation, a, b, &call))
     return refused_call("operator", has_words, {left, right});
   PyObject* callable =
       operation >= NB_INPLACE_ADD ? tensor_slot(interned.in_place[operation - NB_INPLACE_ADD]) : nullptr;
@@ -554,7 +566,7 @@ Flow Tracer::tensor_compare(int operation, Value* left, Value* right, Value** ou
   PyObject* a = stand_in(left, &has_words);
   PyObject* b = stand_in(right, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || !parse_compare(operation, a, b, &call))
+  if (a == nullptr || b == nullptr || !of_layouts(parse_compare, operation, a, b, &call))
     return refused_call("comparison", has_words, {left, right});
   return tensor_meaning(call, nullptr, {left, right}, nullptr, has_words, out);
 }
@@ -564,7 +576,8 @@ Flow Tracer::tensor_unary(Unary operation, Value* operand, Value** out) {
   bool has_words = false;
   PyObject* a = stand_in(operand, &has_words);
   ParsedCall call;
-  if (a == nullptr || !parse_unary(operation, a, &call)) return refused_call("unary operator", has_words, {operand});
+  if (a == nullptr || !of_layouts(parse_unary, operation, a, &call))
+    return refused_call("unary operator", has_words, {operand});
   return tensor_meaning(call, nullptr, {operand}, nullptr, has_words, out);
 }
 
@@ -579,6 +592,24 @@ static bool has_mask(Tracer& t, Value* key) {
   return false;
 }
 
+// The key with the numbers that its tensors hold in their places; null: it has none, or they are not captured.
+static Value* captured_key(Tracer& t, Value* key, int depth = 0) {
+  key = t.force(key);
+  Value* word = nullptr;
+  if (key->kind == ValueKind::kTensor)
+    return key->layout->rank == 0 && info(key->layout->dtype).kind == DTypeKind::kIntegerKind &&
+                   t.item_of(key, /*as=*/0, &word)
+               ? word
+               : nullptr;
+  if (depth > 1 || (key->kind != ValueKind::kTuple && key->kind != ValueKind::kSlice)) return nullptr;
+  Value* copy = t.make(key->kind);
+  copy->items = key->items;
+  bool any = false;
+  for (Value*& part : copy->items)
+    if (Value* captured = captured_key(t, part, depth + 1); captured != nullptr) part = captured, any = true;
+  return any ? copy : nullptr;
+}
+
 Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   form_ = {CallForm::kGetItem, 0, nullptr};
   if (has_mask(*this, key)) return stop(BreakReason::k_unruled_shape, "an index that is a mask");
@@ -586,9 +617,14 @@ Flow Tracer::tensor_get_item(Value* tensor, Value* key, Value** out) {
   PyObject* a = stand_in(tensor, &has_words);
   PyObject* b = stand_in(key, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || !parse_get_item(a, b, &call)) {
+  if (a == nullptr || b == nullptr || !of_layouts(parse_get_item, a, b, &call)) {
     if (a != nullptr && b != nullptr && !PyErr_Occurred())
       return stop(BreakReason::k_method, "an index by lists, or by tensors beside slices and ints");
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(DataHidden::error()))
+      if (Value* captured = captured_key(*this, key); captured != nullptr) {
+        PyErr_Clear();
+        return tensor_get_item(tensor, captured, out);
+      }
     return refused_call("index", has_words, {tensor, key});
   }
   Flow flow = tensor_meaning(call, tensor_slot(interned.getitem), {tensor, key}, nullptr, has_words, out);
@@ -608,7 +644,7 @@ Flow Tracer::tensor_set_item(Value* tensor, Value* key, Value* value) {
   PyObject* b = stand_in(key, &has_words);
   PyObject* c = stand_in(value, &has_words);
   ParsedCall call;
-  if (a == nullptr || b == nullptr || c == nullptr || !parse_set_item(a, b, c, &call)) {
+  if (a == nullptr || b == nullptr || c == nullptr || !of_layouts(parse_set_item, a, b, c, &call)) {
     if (a != nullptr && b != nullptr && c != nullptr && !PyErr_Occurred())
       return stop(BreakReason::k_method,
                   "an item assignment by tensors, unless of a number by a mask of the same sizes");
@@ -654,7 +690,8 @@ Flow Tracer::tensor_attribute(Value* tensor, PyObject* name, Value** out) {
   bool has_words = false;
   PyObject* object = stand_in(tensor, &has_words);
   ParsedCall call;
-  if (object == nullptr || !parse_call(*row, &object, 1, nullptr, &call)) return stop(BreakReason::k_tensor_call, text);
+  if (object == nullptr || !of_layouts(parse_call, *row, &object, 1, nullptr, &call))
+    return stop(BreakReason::k_tensor_call, text);
   if (call.kind == CallKind::kMetadata) {
     Ref answer(execute(call));
     if (!answer) return stop(BreakReason::k_tensor_call, text);

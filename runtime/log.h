@@ -11,6 +11,7 @@ namespace kintsugi {
 #define KN_LOGS(KN_LOG)                                                 \
   KN_LOG(graph_breaks, "each break: reason, hints, user stack")         \
   KN_LOG(recompiles, "why no segment fitted: guard, old and new value") \
+  KN_LOG(recompiles_verbose, "the same, with every guard that failed")  \
   KN_LOG(guards, "the guards of each new segment")                      \
   KN_LOG(graph, "the tensor operations of each new segment")            \
   KN_LOG(plan, "the steps and exits of each new segment, as text")      \

@@ -68,7 +68,7 @@ std::string indented(const std::string& text, const std::string& by) {
 
 }  // namespace
 
-std::string all_misses(const Entry& entry, const Activation& activation) {
+std::string all_misses(const Entry& entry, const Activation& activation, bool verbose) {
   struct Miss {
     std::string id, what;
     std::vector<std::string> stack;
@@ -76,8 +76,13 @@ std::string all_misses(const Entry& entry, const Activation& activation) {
   std::vector<Miss> misses;  // first all: source lines are looked up with Python code, and segments may go meanwhile
   for (const Segment* segment : entry.segments) {
     std::vector<uint64_t> values;
-    MissReport miss = look_for_miss(*segment, activation, &values);
-    if (miss.guard >= 0)
+    std::vector<MissReport> found{look_for_miss(*segment, activation, &values)};
+    if (found[0].guard < 0) continue;
+    if (verbose) {
+      GuardInput input{reinterpret_cast<void* const*>(activation.slots), activation.function, values.data()};
+      found = find_misses(guard_program(*segment->code), input);
+    }
+    for (const MissReport& miss : found)
       misses.push_back(
           {to_text(segment->id), miss_text(miss, *segment->code, values), stack_of(segment->origins, miss.guard)});
   }
@@ -93,13 +98,14 @@ std::string all_misses(const Entry& entry, const Activation& activation) {
 }
 
 void log_recompile(const Entry& entry, const Activation& activation) {
-  if (!is_logged(LogKind::k_recompiles) || entry.segments.empty()) return;
-  std::string misses = all_misses(entry, activation);
-  if (misses.empty()) return;
-  UserLine where = parse_line(place_text(entry.record->code, entry.offset));
-  write_record(LogKind::k_recompiles, "Recompiling function " + where.function + " in " + where.file + ":" +
-                                          std::to_string(where.line) +
-                                          "\n  triggered by the following guard failure(s):" + misses);
+  for (LogKind kind : {LogKind::k_recompiles, LogKind::k_recompiles_verbose}) {
+    if (!is_logged(kind) || entry.segments.empty()) continue;
+    std::string misses = all_misses(entry, activation, /*verbose=*/kind == LogKind::k_recompiles_verbose);
+    if (misses.empty()) continue;
+    UserLine where = parse_line(place_text(entry.record->code, entry.offset));
+    write_record(kind, "Recompiling function " + where.function + " in " + where.file + ":" +
+                           std::to_string(where.line) + "\n  triggered by the following guard failure(s):" + misses);
+  }
 }
 
 }  // namespace kintsugi

@@ -10,7 +10,19 @@
 
 namespace kintsugi {
 
+static int hidden_depth = 0;
+DataHidden::DataHidden() { ++hidden_depth; }
+DataHidden::~DataHidden() { --hidden_depth; }
+PyObject* DataHidden::error() {
+  static PyObject* const kind = PyErr_NewException("kintsugi._runtime.DataHidden", nullptr, nullptr);
+  return kind != nullptr ? kind : PyExc_MemoryError;
+}
+
 bool has_memory(const TensorObject* tensor) {
+  if (hidden_depth > 0) {
+    PyErr_SetString(DataHidden::error(), "what a tensor holds is not known while its use is traced");
+    return false;
+  }
   if (tensor->buffer != nullptr) return true;
   PyErr_SetString(PyExc_RuntimeError, "a tensor that stands in for a future result has no data");
   return false;

@@ -7,8 +7,8 @@ import warnings
 from ._runtime import _driver
 
 # Artifacts with records of their own, and those that are said in another's.
-_KINDS = ("graph_breaks", "recompiles", "guards", "graph", "plan", "asm")
-_SAID_BY = {"recompiles_verbose": "recompiles", "graph_code": "graph", "bytecode": "plan"}
+_KINDS = ("graph_breaks", "recompiles", "recompiles_verbose", "guards", "graph", "plan", "asm")
+_SAID_BY = {"graph_code": "graph", "bytecode": "plan"}
 _NO_RECORDS = ("side_effects", "trace_source", "trace_bytecode")
 _COMPONENTS = ("dynamo", "all")
 _artifacts = {name: logging.getLogger(f"kintsugi.__{name}") for name in (*_KINDS, *_SAID_BY, *_NO_RECORDS)}

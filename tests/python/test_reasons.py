@@ -99,6 +99,11 @@ def deletes_a_global(x):
     del x2
 
 
+def stores_at(x):
+    x[x.sum().long()] = 1
+    return x
+
+
 def steps(x):
     dynamo.step_unsupported()
     return x
@@ -126,6 +131,7 @@ PROGRAMS = {
     "data_branch": lambda x: 1 if x.sum() > 0 else 2,
     "unruled_shape": lambda x: x[x > 0],
     "item": lambda x: x.item(),
+    "index_by_tensor": stores_at,
     "repr_tensor": lambda x: str(x),
     "builtin": lambda x: open("no such file"),
     "instruction": deletes_a_global,

@@ -323,6 +323,33 @@ def test_what_recompiles_say(shown, stress, tmp_path, capfd):
     assert "] [0/0] [__graph_breaks] " in capfd.readouterr().err
 
 
+def test_recompiles_verbose_tells_every_check(stress):
+    if stress:
+        pytest.skip("compiles again")
+
+    class Settings:
+        gain = 1
+
+    def f(x, k, settings, items):
+        return x * k + settings.gain + len(items)
+
+    fast, settings = kt.compile(f, dynamic=False), Settings()
+    settings.gain = 2
+    kt._logging.set_logs(recompiles=True, recompiles_verbose=True)
+    with Catch("recompiles") as first, Catch("recompiles_verbose") as every:
+        fast(kt.ones(3), 2, settings, [1])
+        settings.gain = 3
+        fast(kt.ones(4), 3, settings, [1, 2])
+        fast(kt.ones(4), 3, settings, (1, 2))
+    failed = [[line.strip().partition("  #")[0] for line in text.split("\n") if "- 0/" in line] for text in (*first, *every)]
+    kind = "items: expected an object of class list, found a tuple of 2 items"
+    before = ["- 0/0: k: expected 2, found 3", "- 0/0: tensor 'x' size mismatch at index 0. expected 3, actual 4",
+              "- 0/0: settings.gain: expected 2, found 3"]
+    assert failed[:2] == [before[:1], [before[0], f"- 0/1: {kind}"]]
+    assert failed[2] == [*before, "- 0/0: items: expected a list of 1 items, found a list of 2 items"]
+    assert failed[3] == [*before, f"- 0/0: {kind}", f"- 0/1: {kind}"]
+
+
 def test_set_logs_errors():
     for bad in ({"graph_breaks": 1}, {"dynamo": True}, {"dynamo": 17}):
         with pytest.raises(ValueError):
