@@ -222,12 +222,14 @@ Flow Tracer::return_value(Value* value) {
     if (!result->is_constant() || result->object != Py_None)
       return stop(BreakReason::k_raises, "__init__ returns a value");
   }
+  if (rule == ReturnRule::kClass && !is_cell_of(frames_[frames_.size() - 2].stack.back(), force(value)))
+    return stop(BreakReason::k_raises, "a class statement that makes something else");
   if (rule == ReturnRule::kIterator && !is_iterator(force(value)))
     return stop(BreakReason::k_raises, "iter() of an object returns no iterator");
   frames_.pop_back();
   std::vector<Value*>& stack = frame().stack;
   if (rule == ReturnRule::kNextOr || rule == ReturnRule::kAttribute) stack.pop_back();
-  if (rule == ReturnRule::kNamedAttribute) stack.resize(stack.size() - 2);
+  if (rule == ReturnRule::kNamedAttribute || rule == ReturnRule::kClass) stack.resize(stack.size() - 2);
   if (rule != ReturnRule::kInit && rule != ReturnRule::kDiscard) stack.push_back(value);
   return Flow::kGo;
 }

@@ -75,6 +75,10 @@ Ref Tracer::stand_in_for(PyObject* name, Value* value) {
     object = pure_argument(value, /*containers=*/true, &runs, 0);
     if (object != nullptr) stand_ins_.emplace(object, value);
     return object == nullptr || runs ? Ref() : Ref::share(object);
+  } else if (PyTypeObject* own = value->kind == ValueKind::kObject && value->content == nullptr ? value->type : nullptr;
+             own != nullptr && value->exception == nullptr && is_plain_class(own) && ensure_version(own)) {
+    if (is_special(name)) return Ref();
+    made = Ref(PyType_GenericAlloc(own, 0));  // what its class says of descriptors holds for it
   } else {
     PyTypeObject* type = type_of(value);
     bool known = type != nullptr && ensure_version(type) && type->tp_descr_get == nullptr &&
@@ -127,54 +131,7 @@ Flow Tracer::make_descriptor(PyObject* callable, std::vector<Value*>& arguments,
   return Flow::kGo;
 }
 
-// ---- Class statements -----------------------------------------------------------------------------------------------
-
-// type, ABCMeta, or one that derives from type and leaves to it how a class is made.
-static bool is_plain_meta(Tracer& t, PyTypeObject* meta) {
-  if (meta == &PyType_Type) return true;
-  if (!t.ensure_version(meta)) return false;
-  if (is_abstract_meta(meta)) return true;
-  static PyObject *const prepare = PyUnicode_InternFromString("__prepare__"), *const mro =
-                                                                                  PyUnicode_InternFromString("mro");
-  return is_heap_type(meta) && meta->tp_new == PyType_Type.tp_new && meta->tp_init == PyType_Type.tp_init &&
-         meta->tp_finalize == nullptr && inherits(meta, prepare, &PyType_Type) && inherits(meta, mro, &PyType_Type) &&
-         inherits(meta, interned.getattribute, &PyType_Type) && Py_TYPE(meta)->tp_call == PyType_Type.tp_call;
-}
-
-// Null: it, or what the class derives from, has a word in how a class is made. `given`: metaclass=, or null.
-static PyTypeObject* metaclass_of(Tracer& t, const std::vector<Value*>& bases, Value* given) {
-  PyTypeObject* winner = given == nullptr ? &PyType_Type : as_class(t.force(given));
-  if (winner == nullptr || !PyType_IsSubtype(winner, &PyType_Type) || !is_plain_meta(t, winner)) return nullptr;
-  for (Value* each : bases) {
-    PyTypeObject* base = as_class(t.force(each));
-    if (base == nullptr || !t.ensure_version(base)) return nullptr;
-    PyTypeObject* meta = Py_TYPE(base);
-    if (!is_plain_meta(t, meta) || !inherits(base, interned.init_subclass, &PyBaseObject_Type)) return nullptr;
-    if (PyType_IsSubtype(winner, meta)) continue;
-    if (!PyType_IsSubtype(meta, winner)) return nullptr;
-    winner = meta;
-  }
-  return winner;
-}
-
-// Whether the value may have an __isabstractmethod__, which ABCMeta asks for, other than one that its stand-in has.
-static bool may_be_abstract(Tracer& t, Value* value) {
-  value = t.force(value);
-  if (is_made_descriptor(value))
-    return std::any_of(value->items.begin(), value->items.end(), [&](Value* part) { return may_be_abstract(t, part); });
-  if (PyTypeObject* type = as_class(value))
-    return Py_TYPE(type) != &PyType_Type || !t.ensure_version(type) ||
-           _PyType_Lookup(type, interned.isabstract) != nullptr;
-  switch (value->kind) {
-    case ValueKind::kConstant: return !is_atom(value->object);
-    case ValueKind::kFunction: return value->is_real();
-    case ValueKind::kObject:
-    case ValueKind::kMethod:
-    case ValueKind::kPartial:
-    case ValueKind::kSuper: return true;
-    default: return false;
-  }
-}
+// ---- Classes --------------------------------------------------------------------------------------------------------
 
 // The class exists now. `model` tells what it is like.
 Value* Tracer::made_class(PyObject* model, ValueId id) {
@@ -188,81 +145,6 @@ Value* Tracer::made_class(PyObject* model, ValueId id) {
   return made;
 }
 
-// metaclass(name, bases, names), where no code of the program has a part in it.
-Flow Tracer::make_class(Value* name, std::vector<Value*> bases, Value* given_meta, Value* names, Value* cell,
-                        Value** out) {
-  PyTypeObject* meta = metaclass_of(*this, bases, given_meta);
-  if (meta == nullptr || !name->is_constant() || !PyUnicode_CheckExact(name->object))
-    return stop(BreakReason::k_instruction, "a class whose making runs code");
-  Ref held(PyDict_New()), types(PyTuple_New(static_cast<Py_ssize_t>(bases.size())));
-  if (!held || !types) throw Restart{};
-  for (size_t i = 0; i < bases.size(); ++i)
-    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(force(bases[i])->object));
-  for (auto& [key, value] : names->entries) {
-    if (value == nullptr) continue;
-    if (!PyUnicode_CheckExact(key)) return stop(BreakReason::k_instruction, "a class with names that are no text");
-    if (is_named(key, "__classcell__")) continue;
-    if (is_abstract_meta(meta) && may_be_abstract(*this, value))
-      return stop(BreakReason::k_instruction, "an abstract class with such a " + text_of(key));
-    Ref stand_in = stand_in_for(key, value);
-    if (!stand_in) return stop(BreakReason::k_instruction, "a class with such a " + text_of(key));
-    if (PyDict_SetItem(held.get(), key, stand_in.get()) < 0) throw Restart{};
-  }
-  Ref model(
-      PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(meta), name->object, types.get(), held.get(), nullptr));
-  if (!model) return stop(BreakReason::k_raises, "a class statement");
-  keep(model.get());
-  // Made once more where the instruction is performed once more: nobody knows the first one.
-  makes_inner_class_ = call_now_depth_ > 0;
-  ValueId id = run_call(reinterpret_cast<PyObject*>(meta), {name, tuple_of(std::move(bases)), names});
-  makes_inner_class_ = false;
-  *out = made_class(model.get(), id);
-  if (cell != nullptr) {
-    changing(cell);
-    cell->items = {*out};
-    cell->complete = true;
-  }
-  return Flow::kGo;
-}
-
-// __build_class__(body, name, *bases). The body runs within the instruction, on names of its own.
-Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value** out) {
-  Value* body = arguments.size() < 2 ? nullptr : force(arguments[0]);
-  bool has_meta = names != nullptr && PyTuple_GET_SIZE(names) == 1 && is_named(PyTuple_GET_ITEM(names, 0), "metaclass");
-  bool plain =
-      body != nullptr && (names == nullptr || has_meta) && body->kind == ValueKind::kFunction && !body->is_real();
-  if (!plain) return stop(BreakReason::k_instruction, "a class statement with keywords");
-  const Bytecode& bytecode = bytecode_of(body->code);
-  TraceFrame& caller = frame();
-  auto known = input_.memory->not_inlined.find({caller.bytecode->code, caller.at});
-  if (known != input_.memory->not_inlined.end()) leaf_strict_ = known->second;
-  bool followed = known == input_.memory->not_inlined.end() && !bytecode.calls_frame_readers &&
-                  bytecode.odd == nullptr && input_.policy.inline_calls && has_room_for(body->code);
-  if (!followed) return stop(BreakReason::k_instruction, "a class statement");
-  Value* meta = has_meta ? arguments.back() : nullptr;
-  std::vector<Value*> bases(arguments.begin() + 2, arguments.end() - (has_meta ? 1 : 0));
-  bool typed = !has_meta && is_typed_tuple(*this, bases);
-  if (!typed && metaclass_of(*this, bases, meta) == nullptr)
-    return stop(BreakReason::k_instruction, "a class whose making runs code");
-  Value *space = make(ValueKind::kDict), *cell = nullptr;
-  auto enter = [&](Value**) {
-    frames_.emplace_back();
-    TraceFrame& callee = frames_.back();
-    callee.bytecode = &bytecode;
-    callee.function = body;
-    callee.names = space;
-    callee.locals.assign(static_cast<size_t>(body->code->co_nlocalsplus), null());
-    callee.number = ++frame_count_;
-    return Flow::kGo;
-  };
-  if (Flow flow = at_once(enter, &cell); flow != Flow::kGo) return flow;
-  if (cell == nullptr) return stop(BreakReason::k_internal, "a class statement");
-  if (typed && cell->kind == ValueKind::kCell) return stop(BreakReason::k_instruction, "a named tuple with super()");
-  if (typed) return make_typed_tuple(*this, force(arguments[1]), force(bases[0]), space, out);
-  return make_class(force(arguments[1]), std::move(bases), meta, space, cell->kind == ValueKind::kCell ? cell : nullptr,
-                    out);
-}
-
 // type(name, bases, names)
 Flow Tracer::call_type_of_three(std::vector<Value*>& arguments, Value** out) {
   Value *bases = force(arguments[1]), *names = force(arguments[2]);
@@ -273,12 +155,7 @@ Flow Tracer::call_type_of_three(std::vector<Value*>& arguments, Value** out) {
   for (size_t i = 0; i < items->size(); ++i) types.push_back(item_at(bases, i));
   Value* copy = copy_of_dict(*this, names);
   if (copy == nullptr || dict_get(copy, interned.classcell) != nullptr) return stop(BreakReason::k_builtin, "type");
-  if (dict_get(copy, interned.module) == nullptr) {  // of the frame that calls, which there may be none of then
-    Value* module = module_name();
-    if (module == nullptr) return stop(BreakReason::k_builtin, "type");
-    dict_put(copy, interned.module, module);
-  }
-  return make_class(force(arguments[0]), std::move(types), nullptr, copy, nullptr, out);
+  return call_metaclass(&PyType_Type, {force(arguments[0]), tuple_of(std::move(types)), copy}, nullptr, nullptr, out);
 }
 
 // __name__ of the present frame's globals; null: not plain text.

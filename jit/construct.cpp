@@ -47,6 +47,12 @@ Flow Tracer::call_type(PyTypeObject* type, std::vector<Value*> arguments, PyObje
     frame().stack.back()->type = type;
     return Flow::kGo;
   }
+  if (PyType_IsSubtype(type, &PyType_Type) && type != &PyType_Type) {
+    Value* made = nullptr;
+    if (Flow flow = call_metaclass(type, arguments, names, nullptr, &made); flow != Flow::kGo) return flow;
+    if (made != nullptr) frame().stack.push_back(made);
+    return Flow::kGo;
+  }
   if (!is_heap_type(type) || !ensure_version(type)) return stop(BreakReason::k_call, type->tp_name);
   PyObject* maker = _PyType_Lookup(type, interned.new_);
   Value *instance = nullptr, *self = constant(reinterpret_cast<PyObject*>(type));

@@ -100,6 +100,7 @@ ValueId Tracer::run_call(PyObject* callable, const std::vector<Value*>& argument
   for (Value* argument : arguments) objects.push_back(object_of(force(argument)));
   ConstantId called = constant_id(callable, is_atom(callable) ? Hold::kStrong : Hold::kWeak);
   ConstantId keywords = names == nullptr ? kNoConstant : constant_id(names, Hold::kStrong);
+  if (!makes_class_) may_raise_here();
   ExitId exit = exit_here(ExitKind::kRaise);
   Step& step = record(StepKind::k_run_call);
   step.constant = called;

@@ -160,6 +160,11 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
     *out = item_at(self, static_cast<size_t>(index));
     return Flow::kGo;
   }
+  if (kind == &PyClassMethodDescr_Type && self == nullptr && is_heap_type(type) &&
+      PyDescr_TYPE(attribute) == &PyBaseObject_Type) {  // __init_subclass__
+    *out = method_of(*this, constant(attribute), owner);
+    return Flow::kGo;
+  }
   if (kind == &PyClassMethodDescr_Type && self == nullptr && !is_heap_type(type)) {
     *out = constant_owned(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));  // chain.from_iterable
     return *out != nullptr ? Flow::kGo : stop(BreakReason::k_attribute, text);
@@ -219,6 +224,7 @@ static Flow call_new(Tracer& t, PyTypeObject* base, const std::vector<Value*>& a
   PyTypeObject* type = arguments.empty() ? nullptr : as_class(t.force(arguments[0]));
   if (type == nullptr || !t.ensure_version(type) || !PyType_IsSubtype(type, base))
     return t.stop(BreakReason::k_call, "__new__");
+  if (base == &PyType_Type) return t.call_type_new(arguments, names, out);
   if (base == &PyBaseObject_Type) return t.new_object(type, /*bare=*/arguments.size() == 1, out);
   if (is_container_type(base)) {
     *out = container_base(type) == nullptr || type->tp_new == nullptr ? nullptr : new_container(t, type);
@@ -248,7 +254,17 @@ Flow Tracer::answer_none(size_t depth, Flow flow, Value** out) {
 Flow Tracer::call_slot(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
                        bool* handled) {
   *handled = true;
+  if (Py_TYPE(callable) == &PyClassMethodDescr_Type && PyDescr_TYPE(callable) == &PyBaseObject_Type &&
+      PyUnicode_Compare(PyDescr_NAME(callable), interned.init_subclass) == 0) {
+    if (arguments.size() != 1 || names != nullptr) return stop(BreakReason::k_raises, "object.__init_subclass__");
+    return *out = none(), Flow::kGo;
+  }
   if (PyTypeObject* base = new_of(callable)) return call_new(*this, base, arguments, names, out);
+  if (is_slot_of(callable, &PyType_Type, interned.init)) {  // does nothing
+    size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+    bool good = arguments.size() == 4 + named && as_class(force(arguments[0])) != nullptr;
+    return good ? (*out = none(), Flow::kGo) : stop(BreakReason::k_raises, "type.__init__");
+  }
   if (Py_TYPE(callable) != &PyWrapperDescr_Type || names != nullptr || arguments.empty())
     return *handled = false, Flow::kGo;
   for (Value*& argument : arguments) argument = force(argument);

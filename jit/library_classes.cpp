@@ -198,7 +198,10 @@ static bool prepare_dataclass(Tracer& t, PyTypeObject* model) {
   PyObject *key, *item;
   for (Py_ssize_t at = 0; PyDict_Next(model->tp_dict, &at, &key, &item);) {
     auto found = t.stand_ins_.find(item);
-    if (found == t.stand_ins_.end() || Py_TYPE(item) != &PyBaseObject_Type) continue;
+    if (found == t.stand_ins_.end()) continue;
+    bool is_field = reinterpret_cast<PyObject*>(Py_TYPE(item)) == makers().field;
+    if (!is_field && is_plain_class(Py_TYPE(item))) return false;
+    if (Py_TYPE(item) != &PyBaseObject_Type) continue;
     if (PyUnicode_CompareWithASCIIString(key, "__annotations__") != 0) return false;
     Ref known = known_annotations(t, found->second);
     if (!known || PyDict_SetItem(model->tp_dict, key, known.get()) < 0) return PyErr_Clear(), false;

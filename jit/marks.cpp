@@ -271,6 +271,7 @@ Flow Tracer::set_strict(std::vector<Value*>& arguments) {
   if (wanted == nullptr ||
       !(wanted->kind == ValueKind::kBool || (wanted->is_constant() && PyBool_Check(wanted->object))))
     return stop(BreakReason::k_builtin, "error_on_graph_break of what is no bool");
+  may_raise_here();
   ExitId exit = exit_here(ExitKind::kRaise);
   Step& step = record(StepKind::k_set_strict);
   step.on_fail = exit;
@@ -302,6 +303,7 @@ Flow Tracer::set_grad(std::vector<Value*>& arguments) {
   guard_grad_mode();
   Value* before = int_constant(grad_mode_);
   if (mode != grad_mode_) {
+    may_raise_here();
     ExitId exit = exit_here(ExitKind::kRaise);
     size_t first = trace_.records.size();
     Step& step = record(StepKind::k_set_grad);

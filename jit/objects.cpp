@@ -561,6 +561,8 @@ Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
     object->entries = {{name, value}};
     return Flow::kGo;
   }
+  if (PyTypeObject* model = as_class(object); model != nullptr && is_made_class(model))
+    return set_made_attribute(object, name, value);
   PyTypeObject* type = type_of(object);
   if (type == nullptr || object->kind != ValueKind::kObject || python_class(object) == nullptr)
     return stop(BreakReason::k_attribute, "store to " + text_of(name));

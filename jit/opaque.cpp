@@ -167,6 +167,7 @@ Flow Tracer::call_shown(PyObject* function, const char* helper, AnswerForm form,
   size_t first = trace_.records.size();
   for (Value* argument : arguments) objects.push_back(object_of(argument));
   ConstantId called = constant_id(caller, Hold::kStrong);
+  may_raise_here();
   ExitId exit = exit_here(ExitKind::kRaise);
   size_t at = trace_.records.size();
   Step& step = record(StepKind::k_opaque_call);

@@ -132,6 +132,7 @@ enum class ReturnRule : uint8_t {
   kIterator,  // the value, which must be an iterator: __iter__
   kNext,      // the value, above the iterator; StopIteration ends the loop: __next__ of a FOR_ITER
   kNextOr,    // the value, in place of the default on top of the stack; StopIteration leaves that: next(it, default)
+  kClass,     // the value in place of name and cell of a class statement: a class must be what the cell holds
   kResumed,   // the frame inside is a generator's: the instruction is performed as a whole and resumes it
 };
 

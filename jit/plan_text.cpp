@@ -45,7 +45,7 @@ constexpr const char* kConstantNames[] = {"int", "float", "string", "layout", "o
 constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_over"};
 constexpr const char* kRuleNames[] = {"push",      "discard",         "init",     "truth", "not_truth",
                                       "attribute", "named_attribute", "iterator", "next",  "next_or",
-                                      "resumed"};
+                                      "class",     "resumed"};
 constexpr const char* kRecipeNames[] = {
     "value",     "null",         "constant",  "box_int",  "box_float",      "box_bool",
     "tuple",     "list",         "dict",      "set",      "slice",          "cell",

@@ -212,6 +212,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
     bool integers = info(inferred.compute).kind != DTypeKind::kFloatingKind;
     node.may_raise = is_division(op) && integers;
     // A node of a kernel reports a fault without an exception: the instruction is performed again, and raises.
+    may_raise_here();
     if (node.dynamic || !is_fusable(node))
       node.on_fail = exit_here(ExitKind::kRaise);
     else if (node.may_raise)
@@ -295,6 +296,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
       if (!whole) {
         Layout* layout = keep_layout(intern_layout(target->layout->dtype, call.shape));
         ConstantId constant = layout_constant(layout);
+        may_raise_here();
         ExitId exit = exit_here(ExitKind::kRaise);
         Step& view = record(StepKind::k_tensor_view);
         view.a = target->id;
@@ -303,6 +305,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
         view.on_fail = exit;
         part = view.dst = new_value();
       }
+      may_raise_here();
       ExitId exit = exit_here(ExitKind::kRaise);
       Step& write = record(StepKind::k_write);
       write.a = part;
@@ -324,6 +327,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
         return flow;
       }
       ConstantId constant = layout_constant(layout);
+      may_raise_here();
       ExitId exit = exit_here(ExitKind::kRaise);
       Step& view = record(StepKind::k_tensor_view);
       view.a = base->id;

@@ -84,7 +84,7 @@ Step& Tracer::record(StepKind kind) {
     if (input_.policy.pure && kind != StepKind::k_write && kind != StepKind::k_run_call &&
         kind != StepKind::k_opaque_call)
       throw Impure{};
-    if (call_now_depth_ > 0) restart_without_this_call();
+    if (call_now_depth_ > statement_depth_) restart_without_this_call();
     changed_ = true;
     acted_ =
         acted_ || (kind != StepKind::k_range_next && kind != StepKind::k_list_next && kind != StepKind::k_count_next);
@@ -438,7 +438,8 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   Exit exit;
   size_t visible = visible_frames(*this);
   bool inside = call_now_depth_ > 0;
-  if (inside && kind == ExitKind::kRaise) kind = ExitKind::kStep;
+  // What a class statement has changed it has changed: there its body raises no error but that memory is short.
+  if (inside && kind == ExitKind::kRaise && !(changed_ && call_now_depth_ == statement_depth_)) kind = ExitKind::kStep;
   if (changed_ && kind == ExitKind::kStep)
     break_from_the_start(BreakReason::k_instruction, "an iterator that was advanced before");
   exit.kind = kind;
@@ -525,6 +526,12 @@ ExitId Tracer::exit_at(ExitKind kind, int32_t offset, const std::vector<Value*>&
   return static_cast<ExitId>(plan().exits.size() - 1);
 }
 
+// What a class's body has changed cannot be changed again, and it has no frame to raise in.
+void Tracer::may_raise_here() {
+  if (changed_ && call_now_depth_ > 0 && call_now_depth_ == statement_depth_)
+    break_from_the_start(BreakReason::k_instruction, "a class statement that may raise");
+}
+
 ExitId Tracer::exit_here(ExitKind kind) {
   int32_t offset = kind == ExitKind::kRaise ? frame().at : frame().offset;
   return exit_at(kind, offset, frame().before);
@@ -574,7 +581,7 @@ void Tracer::changing(Value* value) {
     before_.try_emplace(value, *value);
     return;
   }
-  if (call_now_depth_ > 0) restart_without_this_call();
+  if (call_now_depth_ > statement_depth_) restart_without_this_call();
   changed_ = true;
 }
 

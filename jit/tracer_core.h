@@ -101,6 +101,12 @@ struct Shown {
 };
 Ref registered_node(PyTypeObject* type);  // trees.cpp: NodeDef of kt.utils._pytree; null: none
 
+struct ClassParts {  // what a metaclass is called with
+  Value *name = nullptr, *names = nullptr;
+  std::vector<Value*> bases, named;
+  PyObject* keywords = nullptr;  // of `named`; null: none
+};
+
 // What an instruction's handler answers.
 enum class Flow : uint8_t {
   kGo,     // done; go on
@@ -161,6 +167,7 @@ class Tracer {
   bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
   bool unwinding_ends(size_t depth);
   bool outlives_its_call();
+  void may_raise_here();  // the step to come
   void check_word(Value* number, int64_t expected, ExitId on_fail);
 
   // ---- wrap.cpp: objects reached from the entry become values; guards say so
@@ -319,10 +326,18 @@ class Tracer {
   Ref stand_in_for(PyObject* name, Value* value);
   Flow make_descriptor(PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out, bool* handled);
   Value* made_class(PyObject* model, ValueId id);
-  Flow make_class(Value* name, std::vector<Value*> bases, Value* meta, Value* names, Value* cell, Value** out);
-  Flow build_class(std::vector<Value*>& arguments, PyObject* names, Value** out);
   Flow call_type_of_three(std::vector<Value*>& arguments, Value** out);
   Value* module_name();
+  // metaclasses.cpp
+  Flow make_class(PyTypeObject* meta, const ClassParts& parts, bool last, Value** out);
+  bool class_parts(const std::vector<Value*>& arguments, PyObject* keywords, ClassParts* parts);
+  Flow call_metaclass(PyTypeObject* meta, const std::vector<Value*>& arguments, PyObject* keywords, Value* cell,
+                      Value** out);
+  Flow call_type_new(const std::vector<Value*>& arguments, PyObject* keywords, Value** out);
+  Flow build_class(std::vector<Value*>& arguments, PyObject* names, Value** out);
+  Flow set_made_attribute(Value* made, PyObject* name, Value* value);
+  bool is_cell_of(Value* cell, Value* made);
+  Flow as_part_of_statement(const std::function<Flow(Value**)>& operation, Value** out);
   Flow class_step(const Instruction& instruction);
 
   // ---- operators.cpp
@@ -553,6 +568,7 @@ class Tracer {
   std::unordered_map<PyObject*, Py_hash_t> hashed_keys_;  // of these: what hashes in Python
   std::unordered_map<Value*, PyObject*> hashed_stand_ins_;
   std::vector<PyTypeObject*> made_classes_;          // models of classes made here: see classes.cpp
+  bool makes_class_ = false;                         // the step to come does, or changes such a class
   bool makes_inner_class_ = false;                   // a step makes a class that nobody else knows
   std::unordered_map<PyObject*, Value*> stand_ins_;  // what they hold; null: not modelled
   std::set<std::pair<Value*, Value*>> apart_;        // keys that a guard tells apart
@@ -578,6 +594,7 @@ class Tracer {
   bool has_fallback_ = false;    // and whether its class has a __getattr__
   bool frames_welcome_ = false;  // what follows is an instruction: an operator's method may be a frame of its own
   int call_now_depth_ = 0;       // builtins whose callbacks are being followed
+  int statement_depth_ = 0;      // how many of them, the outermost ones, are parts of class statements
   int call_now_frames_ = 0;      // frames up to the outermost such builtin's call
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows

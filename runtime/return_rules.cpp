@@ -14,6 +14,19 @@ PyObject* take_attribute_name(Activation& activation, ReturnRule rule, int offse
   return Py_NewRef(PyTuple_GET_ITEM(activation.code->co_names, argument));
 }
 
+// Python/bltinmodule.c, builtin___build_class__; the class's name and its cell are on the caller's stack.
+bool is_class_of_cell(Activation& activation, PyObject* made) {
+  PyObject *cell = activation.stack()[activation.depth - 1], *name = activation.stack()[activation.depth - 2];
+  if (!PyType_Check(made) || !PyCell_Check(cell) || PyCell_GET(cell) == made) return true;
+  if (PyCell_GET(cell) == nullptr)
+    PyErr_Format(PyExc_RuntimeError,
+                 "__class__ not set defining %.200R as %.200R. Was __classcell__ propagated to type.__new__?", name,
+                 made);
+  else
+    PyErr_Format(PyExc_TypeError, "__class__ set to %.200R defining %.200R as %.200R", PyCell_GET(cell), name, made);
+  return false;
+}
+
 }  // namespace
 
 // A callee raised. What looks attributes up tells an AttributeError of whose and which (Objects/object.c).
@@ -50,9 +63,10 @@ bool apply_rule(Activation& activation, ReturnRule rule, const std::string& refu
     PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(result.get())->tp_name);
     return false;
   }
-  int above = rule == ReturnRule::kNamedAttribute                             ? 2
-              : rule == ReturnRule::kAttribute || rule == ReturnRule::kNextOr ? 1
-                                                                              : 0;
+  if (rule == ReturnRule::kClass && !is_class_of_cell(activation, result.get())) return false;
+  int above = rule == ReturnRule::kNamedAttribute || rule == ReturnRule::kClass ? 2
+              : rule == ReturnRule::kAttribute || rule == ReturnRule::kNextOr   ? 1
+                                                                                : 0;
   for (; above > 0; --above) Py_DECREF(activation.stack()[--activation.depth]);
   if (rule == ReturnRule::kTruth || rule == ReturnRule::kNotTruth) {
     int truth = PyObject_IsTrue(result.get());
