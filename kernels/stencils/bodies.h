@@ -385,8 +385,8 @@ KN_BODY V sine_or_cosine_double(const V& a) {
   return kShift == 0 ? select<V>(a == 0, a, result) : result;  // keeps -0.0
 }
 
-// float32 in its own lanes up to 400: |a| = n pi/2 + r + low, with pi/2 in four parts, so that n times each of the
-// first three is exact. Beyond in float64 lanes.
+// float32 in its own lanes up to 400: |a| = n pi/2 + r + low, with pi/2 in three parts, so that n times each of the
+// first two is exact. Beyond in float64 lanes.
 template <int kShift, typename V>
 KN_BODY V sine_or_cosine(const V& a) {
   if constexpr (!kIsSingle<V>) {
@@ -397,11 +397,9 @@ KN_BODY V sine_or_cosine(const V& a) {
     IntOf<V> n;
     const V whole = round_small<V>(x * 0x1.45f306p-1f, &n);
     const V first = x - whole * 0x1.921ep+0f;
-    const V second = whole * 0x1.b544p-16f, third = whole * 0x1.0b46p-34f;
-    const V b = first - second;
-    const V b_lost = (first - b) - second;
-    const V r = b - third;
-    const V low = (b_lost + ((b - r) - third)) - whole * 0x1.1a6264p-54f;
+    const V second = whole * 0x1.b544p-16f;
+    const V r = first - second;
+    const V low = ((first - r) - second) - whole * 0x1.0b4612p-34f;
     const V z = r * r;
     const V p = polynomial(z, -0x1.555552p-3, 0x1.110c1p-7, -0x1.9abc2cp-13);
     const V q = polynomial(z, 0x1.555554p-5, -0x1.6c12bep-10, 0x1.9bcdc6p-16);
@@ -478,30 +476,34 @@ KN_BODY V atan2_body(const V& y, const V& x) {
   }
 }
 
-// Of single precision: a polynomial in the distance from a centre, for each half of a power of two from 1/4 to 8 and
-// the parts below and above. The centres are numbers whose tanh is nearly a float; from kTanhEnd on the result rounds
-// to one.
-inline constexpr float kTanhCentre[16] = {
-    0x1.3ff6bcp1f,  0x1.c01338p1f,  0x1.3ffc3cp2f,  0x1.bfe31ep2f, 0x1.11b8dap3f, 0, 0, 0, 0, 0, 0x1.400624p-2f,
-    0x1.c0023cp-2f, 0x1.400dfap-1f, 0x1.c0129cp-1f, 0x1.3fed1ep0f, 0x1.bff09ap0f};
-inline constexpr float kTanhCoefficients[7][16] = {
-    {0x1.f92486p-1f, 0x1.ff1174p-1f, 0x1.fff418p-1f, 0x1.ffffc8p-1f, 0x1.fffffep-1f, 0, 0, 0, 0, 0, 0x1.35ff1ep-2f,
-     0x1.a5747ap-2f, 0x1.1bfe2cp-1f, 0x1.686fb4p-1f, 0x1.b247a4p-1f, 0x1.e1f878p-1f},
-    {0x1.b3ee86p-6f, 0x1.dcab22p-9f, 0x1.7d83d4p-13f, 0x1.c0a1c8p-19f, 0x1.3f57acp-23f, 0, 0, 0, 0, 0x1p0f,
-     0x1.d113c4p-1f, 0x1.a944f6p-1f, 0x1.627a08p-1f, 0x1.0242d2p-1f, 0x1.1f48fcp-2f, 0x1.d26162p-4f},
-    {-0x1.ae169ep-6f, -0x1.dbcc5ep-9f, -0x1.7d59a6p-13f, -0x1.c07544p-19f, -0x1.3f57b6p-23f, 0, 0, 0, 0,
-     -0x1.268e4ap-20f, -0x1.19962ep-2f, -0x1.5e0ff4p-2f, -0x1.893cd6p-2f, -0x1.6b9eaap-2f, -0x1.e75a3p-3f,
-     -0x1.b706ccp-4f},
-    {0x1.16f75ap-6f, 0x1.3bbf5p-9f, 0x1.f2ed4p-14f, 0x1.256198p-19f, 0x1.a91fc4p-24f, 0, 0, 0, 0, -0x1.5544c8p-2f,
-     -0x1.c19634p-3f, -0x1.16db7ap-3f, -0x1.2359dp-6f, 0x1.4f3bcap-4f, 0x1.bbc34p-4f, 0x1.01d82p-4f},
-    {-0x1.07f938p-7f, -0x1.397f92p-10f, -0x1.f3e43cp-15f, -0x1.26313ep-20f, -0x1.a90bd4p-25f, 0, 0, 0, 0,
-     -0x1.365098p-10f, 0x1.43ee86p-3f, 0x1.5c2c5cp-3f, 0x1.1a553cp-3f, 0x1.f1b9e8p-5f, -0x1.9b79cap-7f,
-     -0x1.817fb4p-6f},
-    {0x1.7a8a1ap-9f, 0x1.00be8p-11f, 0x1.dd2616p-16f, 0x1.192abap-21f, 0x1.65fe58p-26f, 0, 0, 0, 0, 0x1.250978p-3f,
-     0x1.5f28c8p-5f, -0x1.e17a64p-8f, -0x1.bb8f0ep-5f, -0x1.e16d0ap-5f, -0x1.430542p-6f, 0x1.c82e76p-9f},
-    {-0x1.6d0f34p-11f, -0x1.4aac6ep-13f, -0x1.3abaa6p-17f, -0x1.729f94p-23f, -0x1.df914p-28f, 0, 0, 0, 0,
-     -0x1.2eeb32p-5f, -0x1.4e7d9cp-4f, -0x1.062206p-4f, -0x1.82a3eep-6f, 0x1.a2967p-7f, 0x1.eedadep-7f,
-     0x1.138c56p-9f}};
+// Of single precision: a polynomial in the distance from the centre of one of 16 intervals. The upper bits of
+// x + kTanhShift tell which: 1/8 wide near zero, wider as tanh becomes flat. The centres are numbers whose tanh is
+// nearly a float (in the two intervals where degree 5 is just enough, the best polynomial's value). From kTanhEnd on
+// the result rounds to one.
+inline constexpr float kTanhShift = 0.625f;
+inline constexpr float kTanhCentre[16] = {0x1.9dbe6ap0f,  0x1.105bd8p1f,  0x1.511f0ap1f,  0x1.8f50d8p1f,  0x1.ef90e2p1f,
+                                          0x1.36fcp2f,    0x1.78936p2f,   0x1.b8bf2p2f,   0x1.08b438p3f,  0,
+                                          0x1.7e1d34p-3f, 0x1.411efap-2f, 0x1.fcae14p-2f, 0x1.7e3e9ap-1f, 0x1.00d666p0f,
+                                          0x1.3f200ep0f};
+inline constexpr float kTanhCoefficients[6][16] = {
+    {0x1.d91f96p-1f, 0x1.f1adap-1f, 0x1.fabf38p-1f, 0x1.fe018p-1f, 0x1.ff8e5cp-1f, 0x1.fff03ap-1f, 0x1.fffdf8p-1f,
+     0x1.ffffbap-1f, 0x1.fffffcp-1f, 0, 0x1.79bdaep-3f, 0x1.36fe22p-2f, 0x1.d697d2p-2f, 0x1.44258ep-1f, 0x1.86a34ep-1f,
+     0x1.b1d446p-1f},
+    {0x1.2b3494p-3f, 0x1.c3e314p-5f, 0x1.4e7894p-6f, 0x1.fd8174p-8f, 0x1.c65b76p-10f, 0x1.f8b6f6p-13f, 0x1.0402fap-15f,
+     0x1.18042cp-18f, 0x1.18e3eap-22f, 0x1p0f, 0x1.ee94fep-1f, 0x1.d0c672p-1f, 0x1.93ddc6p-1f, 0x1.32c876p-1f,
+     0x1.abea06p-2f, 0x1.20d03cp-2f},
+    {-0x1.14816cp-3f, -0x1.b73d42p-5f, -0x1.4b059ep-6f, -0x1.fb7cecp-8f, -0x1.c53e92p-10f, -0x1.f80d92p-13f,
+     -0x1.03acdep-15f, -0x1.17a7e6p-18f, -0x1.895e1cp-22f, 0x1.506214p-22f, -0x1.6ce3bap-3f, -0x1.1a4eb6p-2f,
+     -0x1.73331ap-2f, -0x1.8472acp-2f, -0x1.467c42p-2f, -0x1.e97084p-3f},
+    {0x1.378354p-4f, 0x1.14566ep-5f, 0x1.b03a4ep-7f, 0x1.4fb9d8p-8f, 0x1.2dccc8p-10f, 0x1.506daep-13f, 0x1.59e312p-16f,
+     0x1.746916p-19f, 0x1.4b7904p-23f, -0x1.555b2ep-2f, -0x1.2811c4p-2f, -0x1.c03bcp-3f, -0x1.8aa974p-4f, 0x1.4b317p-5f,
+     0x1.a9d91ep-4f, 0x1.bc52a2p-4f},
+    {-0x1.97937p-6f, -0x1.ea525ep-7f, -0x1.a1e8d4p-8f, -0x1.4dec24p-9f, -0x1.3c11eep-11f, -0x1.5fe142p-14f,
+     -0x1.6b0036p-17f, -0x1.86f23ap-20f, 0x1.2011cep-25f, 0x1.ef7738p-12f, 0x1.cc59dcp-4f, 0x1.4382bp-3f,
+     0x1.4ff812p-3f, 0x1.9cf036p-4f, 0x1.c05984p-6f, -0x1.86d45p-7f},
+    {0x1.230c64p-10f, 0x1.23b7ep-8f, 0x1.353c14p-9f, 0x1.ffa688p-11f, 0x1.f13428p-13f, 0x1.106ecap-15f, 0x1.27841p-18f,
+     0x1.400994p-21f, 0x1.57145p-24f, 0x1.0a36dep-3f, 0x1.8c029ap-4f, 0x1.79ecacp-5f, -0x1.9d28p-6f, -0x1.03b674p-4f,
+     -0x1.7abb52p-5f, -0x1.3cc44ep-6f}};
 inline constexpr float kTanhEnd = 9.1f;
 
 // Of double precision: a polynomial near zero, else 1 - 2 / (e^(2x) + 1).
@@ -509,14 +511,12 @@ template <typename V>
 KN_BODY V tanh_body(const V& a) {
   const V size = magnitude(a);
   if constexpr (kIsSingle<V>) {
-    const V x = select<V>(size > kTanhEnd, splat<V>(kTanhEnd), size);
-    constexpr int32_t kLowest = 0x3e400000;  // the half below 1/4
-    const IntOf<V> half = bits<IntOf<V>>(x);
-    const IntOf<V> part = select<IntOf<V>>(half > kLowest, half, splat<IntOf<V>>(kLowest)) >> 22;
+    const V x = lesser(splat<V>(kTanhEnd), size);
+    const IntOf<V> part = bits<IntOf<V>>(x + kTanhShift) >> 21;
     const V t = x - look_up<V>(kTanhCentre, part);
-    V sum = look_up<V>(kTanhCoefficients[6], part);
-#pragma GCC unroll 6
-    for (int i = 5; i >= 0; --i) sum = sum * t + look_up<V>(kTanhCoefficients[i], part);
+    V sum = look_up<V>(kTanhCoefficients[5], part);
+#pragma GCC unroll 5
+    for (int i = 4; i >= 0; --i) sum = sum * t + look_up<V>(kTanhCoefficients[i], part);
     return with_sign(sum, a);
   } else {
     constexpr double kOneFrom = 22;  // from here on the result rounds to one

@@ -112,6 +112,16 @@ KN_BODY bool any_lane(const M& mask) {
   } else {
 #if defined(__clang__) && defined(__x86_64__)
     int any = 0;
+#ifdef __AVX512DQ__
+    if constexpr (sizeof(M) % 64 == 0) {  // a comparison's own mask registers, without a way through vectors
+      __m512i piece[sizeof(M) / 64];
+      __builtin_memcpy(piece, &mask, sizeof mask);
+      for (__m512i part : piece) {
+        any |= sizeof(ElementOf<M>) == 4 ? _mm512_movepi32_mask(part) : _mm512_movepi64_mask(part);
+      }
+      return any;
+    }
+#endif
     if constexpr (sizeof(M) % kPieceBytes == 0) {
 #ifdef __AVX__
       __m256 piece[sizeof(M) / kPieceBytes];
@@ -170,6 +180,34 @@ KN_BODY V square_root(const V& x) {
     return result;
 #endif
   }
+}
+
+// a < b ? a : b, of floats; so b where one is NaN. One instruction, of which clang would make two where the result is
+// looked at as an integer too.
+template <typename V>
+KN_BODY V lesser(const V& a, const V& b) {
+  static_assert(kIsSingle<V>);
+#if defined(__clang__) && defined(__x86_64__)
+  if constexpr (!kIsScalar<V>) {
+#if defined(__AVX512F__)
+    using Piece = __m512;
+    auto least = [](Piece x, Piece y) { return _mm512_min_ps(x, y); };
+#elif defined(__AVX__)
+    using Piece = __m256;
+    auto least = [](Piece x, Piece y) { return _mm256_min_ps(x, y); };
+#else
+    using Piece = __m128;
+    auto least = [](Piece x, Piece y) { return _mm_min_ps(x, y); };
+#endif
+    static_assert(sizeof(V) % sizeof(Piece) == 0);
+    Piece left[sizeof(V) / sizeof(Piece)], right[sizeof(V) / sizeof(Piece)];
+    __builtin_memcpy(left, &a, sizeof a);
+    __builtin_memcpy(right, &b, sizeof b);
+    for (size_t i = 0; i < sizeof(V) / sizeof(Piece); ++i) left[i] = least(left[i], right[i]);
+    return bits<V>(left);
+  }
+#endif
+  return select<V>(a < b, a, b);
 }
 
 // table[index % 16] in each lane, of floats.
