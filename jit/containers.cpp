@@ -36,7 +36,7 @@ Flow no_index(Tracer& t, Value* key, const char* text) {
     PyErr_Clear();
     if (!huge) return raise_here(t, PyExc_IndexError, text);
   }
-  if (key->kind == ValueKind::kTensor) return t.stop(BreakReason::k_container, "an index that is a tensor");
+  if (key->kind == ValueKind::kTensor) return t.stop(BreakReason::k_index_by_tensor, "an item");
   return t.stop(BreakReason::k_raises, "index");
 }
 
@@ -225,8 +225,12 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
   }
   bool is_slice = key->kind == ValueKind::kSlice || (key->is_constant() && PySlice_Check(key->object));
   if (is_slice) {
+    bool by_tensors = std::any_of(key->items.begin(), key->items.end(),
+                                  [&](Value* part) { return t.force(part)->kind == ValueKind::kTensor; });
     key = constant_slice(t, key);
-    if (key == nullptr) return t.stop(BreakReason::k_container, "a slice by objects");
+    if (key == nullptr)
+      return by_tensors ? t.stop(BreakReason::k_index_by_tensor, "a slice")
+                        : t.stop(BreakReason::k_container, "a slice by objects");
   }
   if (!t.list_items(container, &items)) {
     if (t.is_atomic(container)) return t.pure_item(container, key, out);
@@ -428,7 +432,7 @@ Flow Tracer::same_item(Value* left, Value* right, bool* same) {
       return stop_for_identity(BreakReason::k_container, "comparing NaN in a container", {left, right});
   }
   if (left->kind == ValueKind::kTensor && right->kind == ValueKind::kTensor)
-    return stop(BreakReason::k_container, "comparing tensors in a container");
+    return stop(BreakReason::k_compare_tensors, "comparing tensors in a container");
   if (python_class(left) != nullptr || python_class(right) != nullptr) {
     if (Flow flow = same_object(left, right, same); flow != Flow::kGo || *same) return flow;
   }

@@ -45,10 +45,7 @@ void Tracer::expect_foreign_code() {
 // ---- Ends ----------------------------------------------------------------------------------------------------------
 
 Flow Tracer::end_without_plan() {
-  BreakRecord record;
-  record.reason = static_cast<int32_t>(reason_);
-  record.context = context_;
-  record.stack = user_stack();
+  BreakRecord record = describe_break();
   plan().breaks.assign(1, std::move(record));
   ended_ = true;
   return Flow::kEnd;
@@ -66,12 +63,9 @@ Flow Tracer::leave_skipped() {
   if (frames_.size() > 1) restart_without_this_call();
   bool empty = trace_.nodes.empty() && tensor_calls_ == 0;
   if (reason_ == BreakReason::k_step_unsupported && !empty) {
+    BreakRecord record = describe_break();
     frame().stack = frame().before;
     ExitId exit = exit_here(ExitKind::kHandOver);
-    BreakRecord record;
-    record.reason = static_cast<int32_t>(reason_);
-    record.context = context_;
-    record.stack = user_stack();
     plan().breaks.push_back(std::move(record));
     plan().exits[exit].break_index = static_cast<int32_t>(plan().breaks.size() - 1);
     finish(exit);

@@ -185,6 +185,7 @@ struct BreakRecord {
   int32_t reason = 0;  // row number
   std::string context;
   std::string explanation;         // row's text with particulars, empty: the row's own
+  std::string instruction;         // that broke, "CALL"; "_KW" behind it: with keywords
   std::vector<std::string> stack;  // "file:line:function", root first
 };
 

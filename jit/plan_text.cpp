@@ -416,6 +416,7 @@ template <typename F, Is<BreakRecord> Part>
 void fields(F& f, Part& record) {
   f.text("context", record.context);
   f.text("explanation", record.explanation);
+  f.text("instruction", record.instruction);
 }
 
 template <typename F, Is<KernelCall> Part>

@@ -29,7 +29,7 @@ bool precedes(Tracer& t, Value* left, Value* right, Flow* flow) {
   }
   if (*flow != Flow::kGo) return false;
   if (answer == nullptr || answer->kind == ValueKind::kTensor || !t.truth(t.force(answer), &known, &truth) || !known)
-    *flow = t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_container, "sorting by keys that are known only at run time");
+    *flow = t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_sort_keys, "sorting by keys that are known only at run time");
   return truth;
 }
 

@@ -594,7 +594,7 @@ void Tracer::restart_without_this_call() {
 std::vector<std::string> Tracer::user_stack() const {
   std::vector<std::string> stack;
   for (const TraceFrame& each : frames_)
-    if (!is_internal(each.bytecode->code)) stack.push_back(place_of(each));
+    if (options.verbose || !is_internal(each.bytecode->code)) stack.push_back(place_of(each));
   for (const TraceFrame& each : frames_)
     if (stack.empty()) stack.push_back(place_of(each));
   return stack;
@@ -648,6 +648,8 @@ Flow Tracer::run_loop(size_t floor) {
       guards_before_ = plan().guards.size();
       records_before_ = trace_.records.size();
     }
+    if (options.verbose) [[unlikely]]
+      note_instruction(instruction);
     Flow flow = step_or_break(instruction);
     if (flow == Flow::kRaise) flow = follow_raise(floor);
     if (flow == Flow::kRaise) return flow;
@@ -664,15 +666,12 @@ Flow Tracer::run_loop(size_t floor) {
           restart_without(reinterpret_cast<PyObject*>(frames_[i - 1].bytecode->code), frames_[i - 1].at);
       TraceFrame& broken = frame();
       if (changed_) break_from_the_start(reason_, context_);
+      BreakRecord record = describe_break();
       broken.stack = broken.before;
       shows_dead_locals_ = reason_ == BreakReason::k_raises || reason_ == BreakReason::k_unbound ||
                            must_raise(*broken.bytecode, broken.bytecode->index_at[broken.at]);
       ExitId exit = exit_here(ExitKind::kStep);
       shows_dead_locals_ = false;
-      BreakRecord record;
-      record.reason = static_cast<int32_t>(reason_);
-      record.context = context_;
-      record.stack = user_stack();
       result_->strict_break = leaf_strict_ >= 0 ? leaf_strict_ != 0 : strict_;
       plan().breaks.push_back(std::move(record));
       plan().exits[exit].break_index = static_cast<int32_t>(plan().breaks.size() - 1);

@@ -95,6 +95,7 @@ struct TraceResult {
   bool strict_break = false;          // the last exit's break happened under error_on_graph_break(True)
   bool skips_frame = false;           // skip_frame(): no plan; plan.breaks[0] says where
   Failure failure = Failure::kNone;   // no plan; plan.breaks[0] says where, and its context what
+  std::vector<std::string> recent;    // the last instructions, where records are in full
   double trace_us = 0, fuse_us = 0;
   // All bindings, and whatever else the trace looked at, for as long as this exists.
   std::vector<Ref> kept;

@@ -164,6 +164,8 @@ class Tracer {
   [[noreturn]] void break_from_the_start(BreakReason reason, std::string context);
   Flow step_or_break(const Instruction& instruction);
   std::vector<std::string> user_stack() const;
+  BreakRecord describe_break();  // reasons.cpp: of the present instruction, which breaks
+  void note_instruction(const Instruction& instruction);
   bool drops_a_finaliser(const Instruction& instruction);  // drops.cpp
   bool unwinding_ends(size_t depth);
   bool outlives_its_call();

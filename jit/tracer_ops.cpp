@@ -146,7 +146,7 @@ Flow Tracer::branch(Value* condition, bool jump_if, int32_t target, bool keep) {
   if (condition->kind == ValueKind::kTensor) return stop(BreakReason::k_data_branch, "a tensor's truth");
   Value* word = nullptr;
   if (!truth(condition, &known, &answer, &word))
-    return ended_ ? Flow::kEnd : stop(BreakReason::k_data_branch, "the truth of an object that is not modelled");
+    return ended_ ? Flow::kEnd : stop(BreakReason::k_object_branch, "the truth of an object that is not modelled");
   TraceFrame& now = frame();
   bool backward = target <= now.at;
   if (!known) {
@@ -366,7 +366,7 @@ static Flow before_with(Tracer& t) {
   if (t.find_special(manager, interned.enter, &enter) != Tracer::Special::kPython ||
       t.find_special(manager, interned.exit, &leave) != Tracer::Special::kPython ||
       enter->kind != ValueKind::kFunction || leave->kind != ValueKind::kFunction)
-    return t.stop(BreakReason::k_instruction, "a context manager that is not written in Python");
+    return t.stop(BreakReason::k_context_manager, "one that is not written in Python");
   Value* method = t.make(ValueKind::kMethod);
   method->items = {leave, manager};
   now.stack.push_back(method);
@@ -381,15 +381,15 @@ static Flow call_function_ex(Tracer& t, bool with_keywords) {
   pop(now);  // NULL
   std::vector<Value*> arguments;
   if (!t.drain(positional, &arguments, Tracer::Asks::kHint))
-    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "f(*x) of an unknown x");
+    return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_variadic, "f(*x) of an unknown x");
   Ref names;
   if (keywords != nullptr) {
     if (keywords->kind != ValueKind::kDict || !t.dict_complete(keywords))
-      return t.stop(BreakReason::k_call, "f(**x) of an unknown x");
+      return t.stop(BreakReason::k_variadic, "f(**x) of an unknown x");
     std::vector<PyObject*> keys;
     for (auto& [key, value] : keywords->entries) {
       if (value == nullptr && !keywords->is_real()) continue;
-      if (!PyUnicode_CheckExact(key)) return t.stop(BreakReason::k_call, "keywords must be strings");
+      if (!PyUnicode_CheckExact(key)) return t.stop(BreakReason::k_variadic, "keywords must be strings");
       Value* item = t.dict_get(keywords, key);
       if (item == nullptr) continue;
       keys.push_back(key);

@@ -755,6 +755,7 @@ PyObject* make_compiled_method(PyObject*, PyObject* args) {
   auto* made =
       reinterpret_cast<Compiled*>(make_wrapper(compiled_type, reinterpret_cast<PyObject*>(function), call_compiled));
   if (made == nullptr) return nullptr;
+  forget_shown_breaks();
   made->policy.fullgraph = fullgraph != 0;
   made->policy.dynamic = static_cast<int8_t>(dynamic < 0 ? -1 : dynamic != 0);
   made->policy.backend = use_backend(backend);

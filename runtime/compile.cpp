@@ -211,6 +211,21 @@ int record_places(TraceResult* traced, const Activation& activation) {
   return record_caches(program, {reinterpret_cast<void* const*>(activation.slots), activation.function, values.data()});
 }
 
+// The frames below what is compiled, outermost first.
+std::vector<std::string> callers_of(const Activation& activation) {
+  std::vector<std::string> places;
+  for (Frame* frame = current_frame(activation.thread); frame != nullptr; frame = caller_of(frame)) {
+    if (frame == activation.frame || is_incomplete(frame) || (!options.verbose && is_internal(code_of(frame))))
+      continue;
+    std::string place = place_text(code_of(frame), position_of(frame));
+    size_t inner = place.rfind('.');  // tracebacks of 3.11 show bare names
+    size_t colon = place.rfind(':');
+    if (inner != std::string::npos && inner > colon) place.erase(colon + 1, inner - colon);
+    places.insert(places.begin(), std::move(place));
+  }
+  return places;
+}
+
 std::vector<std::string> guard_texts(const Plan& plan) {
   static constexpr const char* kNames[] = {
 #define KN_GUARD(name, ...) #name,
@@ -252,10 +267,16 @@ std::string lines(const std::string& title, const std::vector<std::string>& item
   return text;
 }
 
-void tell(const Entry& entry, const Segment& segment, const TraceResult& traced, double emit_us) {
+void tell_break(const BreakRecord& record, const Activation& activation, const TraceResult& traced) {
+  log_break(record, is_logged(LogKind::k_graph_breaks) ? callers_of(activation) : std::vector<std::string>(),
+            traced.recent);
+}
+
+void tell(const Entry& entry, const Activation& activation, const Segment& segment, const TraceResult& traced,
+          double emit_us) {
   const SegmentCode& code = *segment.code;
   const Plan& plan = code.plan;
-  for (const BreakRecord& record : plan.breaks) log_break(record);
+  for (const BreakRecord& record : plan.breaks) tell_break(record, activation, traced);
   if (!compiles_are_shown()) return;
   std::string title = place_text(entry.record->code, entry.offset) + "@" + std::to_string(entry.offset);
   CompileRecord record;
@@ -325,7 +346,7 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id
   const Plan& plan = traced.plan;
   if (traced.skips_frame) {
     entry.skipped = true;
-    log_break(plan.breaks[0]);
+    tell_break(plan.breaks[0], activation, traced);
     CompileRecord record;
     record.function = place();
     record.ended_by = &plan.breaks[0];
@@ -391,7 +412,7 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id
   if (traced.reads_compiling) segment->returns = false;
   if (!input.policy.fuse) ++counters.unfused;
   pin(segment);  // who is told may reset, and what only the trace has kept may end now
-  tell(entry, *segment, traced, now_us() - start);
+  tell(entry, activation, *segment, traced, now_us() - start);
   return segment;
 }
 

@@ -113,10 +113,49 @@ std::string error_text(const BreakRecord& record) {
          "\nSet kt._dynamo.config.verbose to have every log record in full.";
 }
 
-void log_break(const BreakRecord& record) {
+// What a record says before the message.
+static std::string introduction(const BreakRecord& record) {
+  struct Row {
+    const char *instruction, *what;
+  };
+  static constexpr Row kRows[] = {
+      {"CALL", "a function call, e.g. f(x, y)"},
+      {"CALL_KW", "a function call with keyword arguments, e.g. f(x, y=1)"},
+      {"CALL_FUNCTION_EX", "a variadic function call, e.g. f(*args)"},
+      {"STORE_ATTR", "an attribute store, e.g. o.name = x"},
+      {"STORE_SUBSCR", "an item store, e.g. o[i] = x"},
+      {"BINARY_SUBSCR", "an item load, e.g. o[i]"},
+      {"COMPARE_OP", "a comparison, e.g. x < y"},
+  };
+  switch (static_cast<BreakReason>(record.reason)) {
+    case BreakReason::k_data_branch:
+    case BreakReason::k_object_branch: return "";
+    case BreakReason::k_step_unsupported:
+      return "Nothing can resume from this break: what precedes it is compiled, the rest of the function is skipped.\n";
+    case BreakReason::k_skip_frame:
+    case BreakReason::k_step_empty:
+      return "This break cannot be handled gracefully: the function is skipped and runs eagerly.\n";
+    default: break;
+  }
+  if (record.instruction.empty()) return "";
+  std::string text = "Encountered graph break when attempting to trace " + record.instruction;
+  for (const Row& row : kRows)
+    if (record.instruction == row.instruction) text += std::string(": ") + row.what;
+  return text + "\n";
+}
+
+static std::set<std::string>& shown_breaks() {
+  static auto* shown = new std::set<std::string>;
+  return *shown;
+}
+void forget_shown_breaks() { shown_breaks().clear(); }
+
+void log_break(const BreakRecord& record, const std::vector<std::string>& callers,
+               const std::vector<std::string>& recent) {
   count_reason("graph_break", message_of(record));
   switch (static_cast<BreakReason>(record.reason)) {  // those that are of no call
     case BreakReason::k_data_branch:
+    case BreakReason::k_object_branch:
     case BreakReason::k_skip_frame:
     case BreakReason::k_step_unsupported:
     case BreakReason::k_step_empty:
@@ -124,21 +163,21 @@ void log_break(const BreakRecord& record) {
     default: break;
   }
   if (!is_logged(LogKind::k_graph_breaks)) return;
-  static auto* seen = new std::set<std::string>;
   UserLine where = record.stack.empty() ? UserLine{} : parse_line(record.stack.back());
   std::string place = where.file + ":" + std::to_string(where.line);
   std::string chain = std::to_string(record.reason);
   for (const std::string& entry : record.stack) chain += "\n" + entry;
-  if (!seen->insert(chain).second && !options.verbose) {
+  if (!shown_breaks().insert(chain).second && !options.verbose) {
     write_record(LogKind::k_graph_breaks,
                  "Graph break (user stack suppressed, it is a duplicate) at " + place + "\n" + message_of(record));
     return;
   }
-  const char* note =
-      options.verbose ? "This attempt may have begun in the middle of the function that was compiled.\n" : "";
-  write_record(LogKind::k_graph_breaks, "Graph break in user code at " + place +
-                                            "\nGraph Break Reason: " + message_of(record) + note +
-                                            "User code traceback:\n" + stack_text(record.stack));
+  std::string text = "Graph break in user code at " + place + "\nGraph Break Reason: " + introduction(record) +
+                     message_of(record) + "User code traceback:\n" + stack_text(callers) + stack_text(record.stack);
+  if (options.verbose)
+    text += "This attempt may have begun in the middle of the function that was compiled.\nMost recent instructions:\n";
+  for (const std::string& line : recent) text += "  " + line + "\n";
+  write_record(LogKind::k_graph_breaks, text);
 }
 
 bool compiles_are_shown() {

@@ -1,4 +1,6 @@
 """Each row of runtime/breaks.def is provoked by a program: under fullgraph the error says it, or a counter does."""
+import copy
+import logging
 import pathlib
 import sys
 import threading
@@ -14,6 +16,7 @@ dynamo = kt._dynamo
 ROWS = {name: (kind, explanation) for name, kind, explanation, _ in make_breaks.rows()}
 x2 = kt.ones(2)
 lock = threading.Lock()
+log = logging.getLogger("reasons")
 
 
 class Plain:
@@ -104,6 +107,37 @@ def stores_at(x):
     return x
 
 
+def stores_data(x):
+    x.data = x
+
+
+def stores_flag(x):
+    x.requires_grad = True
+
+
+def stores_name(x):
+    x.name = 1
+
+
+def with_lock(x):
+    with lock:
+        return x
+
+
+def class_statement(x):
+    class Kind(x.shape[0] and Plain, tag=1):
+        pass
+    return Kind
+
+
+class Truth:
+    def __init__(self, x):
+        self.x = x
+
+    def __bool__(self):
+        return bool(self.x.sum() > 0)
+
+
 def steps(x):
     dynamo.step_unsupported()
     return x
@@ -130,6 +164,20 @@ PROGRAMS = {
     "opaque": lambda x: dynamo.testing.opaque(x),
     "data_branch": lambda x: 1 if x.sum() > 0 else 2,
     "unruled_shape": lambda x: x[x > 0],
+    "object_branch": lambda x: 1 if Truth(x) else 2,
+    "logger": lambda x: log.info("text"),
+    "deepcopy": lambda x: copy.deepcopy([x]),
+    "deepcopy_tensor": lambda x: copy.deepcopy(x),
+    "class_statement": class_statement,
+    "context_manager": with_lock,
+    "variadic": lambda x: max(*lock),
+    "tolist": lambda x: x.tolist(),
+    "backward": lambda x: x.sum().backward(),
+    "tensor_data": stores_data,
+    "tensor_attribute": stores_name,
+    "set_requires_grad": stores_flag,
+    "sort_keys": lambda x: sorted([1, 0], key=lambda n: x[n]),
+    "compare_tensors": lambda x: [x] == [x + 1],
     "item": lambda x: x.item(),
     "index_by_tensor": stores_at,
     "repr_tensor": lambda x: str(x),
@@ -137,7 +185,7 @@ PROGRAMS = {
     "instruction": deletes_a_global,
     "call": lambda x: lock(),
     "call_binding": lambda x: unbound(x, x),
-    "method": lambda x: x.tolist(),
+    "method": lambda x: x.data_ptr(),
     "attribute": lambda x: x.no_such_attribute,
     "raises": lambda x: {}["k"],
     "iteration": unpacks,

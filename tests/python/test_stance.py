@@ -274,6 +274,76 @@ def test_set_logs_replaces(capfd):
     assert "[__graph_breaks] Graph break in user code at" in capfd.readouterr().err
 
 
+def skips(x):
+    x = x + 1
+    dynamo.skip_frame("why")
+    return x
+
+
+def steps(x):
+    x = (x + 1) * 2
+    dynamo.step_unsupported("why")
+    return x
+
+
+def stores(x):
+    x.name = 1
+    return x
+
+
+def branches(x, limit):
+    if (x * 2).sum() > limit:
+        return x
+    return x + 1
+
+
+BREAKS = {  # what a record says of them, in order
+    "call": (lambda x: breaks(x), (), ["Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y)\n"
+                                       "Call to `kt._dynamo.graph_break()`\n  Explanation: "]),
+    "keywords": (lambda x: print(x.shape, end=""), (), ["to trace CALL_KW: a function call with keyword", "print with ("]),
+    "variadic": (lambda x: print(*x.shape), (), ["to trace CALL_FUNCTION_EX: a variadic function call"]),
+    "store": (stores, (), ["to trace STORE_ATTR: an attribute store", "Failed to set tensor attribute"]),
+    "partial": (steps, (), ["Nothing can resume from this break", "Call to `kt._dynamo.step_unsupported()`"]),
+    "skipped": (skips, (), ["This break cannot be handled gracefully", "Call to `kt._dynamo.skip_frame()`"]),
+    "branch": (branches, (5,), ["Graph Break Reason: Data-dependent branching\n", "Hint: Use `kt.cond`", "Developer debug context: ",
+                                "computed as\n    %1 = mul(x, 2)\n    %2 = sum(%1)\n    %3 = gt(%2, 5)\n"]),
+}
+
+
+@pytest.mark.parametrize("kind", BREAKS)
+def test_what_a_break_record_says(kind, stress, capsys):
+    if stress == "break_everywhere":
+        pytest.skip("breaks elsewhere")
+    function, more, told = BREAKS[kind]
+    kt._logging.set_logs(graph_breaks=True)
+
+    def outside():
+        return fast(kt.ones(2), *more)
+
+    for _ in range(2):  # a new wrapper: told in full again
+        fast = kt.compile(function)
+        with Catch("graph_breaks") as lines:
+            outside()
+            dynamo.reset()
+            outside()
+        text = lines[0]
+        for part in ["Graph break in user code at ", "Graph Break Reason: ", *told, "User code traceback:", ", in outside\n"]:
+            assert part in text, text
+            text = text[text.index(part):]
+        assert any(line.startswith("Graph break (user stack suppressed") and "traceback" not in line for line in lines[1:])
+        dynamo.reset()
+
+
+def test_break_records_in_full(stress):
+    if stress == "break_everywhere":
+        pytest.skip("breaks elsewhere")
+    kt._logging.set_logs(graph_breaks=True)
+    with dynamo.config.patch(verbose=True), Catch("graph_breaks") as lines:
+        kt.compile(breaks)(kt.ones(1))
+    before, _, after = lines[0].partition("Most recent instructions:\n")
+    assert "begun in the middle of the function" in before and after.rstrip().endswith(": CALL 1")
+
+
 RECOMPILES = """
 def callee(a, k):
     return a * k
