@@ -125,8 +125,8 @@ def with_lock(x):
 
 
 def class_statement(x):
-    class Kind(x.shape[0] and Plain, tag=1):
-        pass
+    class Kind:
+        line = sys._getframe().f_lineno
     return Kind
 
 
