@@ -167,6 +167,7 @@ Flow Tracer::object_binary(int operation, Value* left, Value* right, bool frames
                             (in_place ? kInPlaceSigns : kSigns)[plain] + ": '" +
                             std::string(left_type->tp_name).substr(0, 100) + "' and '" +
                             std::string(right_type->tp_name).substr(0, 100) + "'";
+      *out = nullptr;  // the NotImplemented of who was asked before
       Flow flow = inline_call(function, {attempt.self, attempt.other}, nullptr, ReturnRule::kPush);
       if (flow == Flow::kGo) frame().refusal = string_constant(refusal);
       return flow;

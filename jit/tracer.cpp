@@ -628,6 +628,14 @@ Flow Tracer::run_loop(size_t floor) {
     now.before = now.stack;
     now.next = instruction.next;
     raising_ = nullptr;
+    int depth = stack_depth_at(*now.bytecode, instruction.offset);
+    if (depth >= 0 && static_cast<size_t>(depth) != now.stack.size()) {  // a fault of the tracer: nothing of it is used
+      fault_ =
+          Status::decline(BreakReason::k_internal, std::to_string(now.stack.size()) + " values on the stack, not " +
+                                                       std::to_string(depth) + ", at " + place_of(now));
+      ended_ = true;
+      return Flow::kEnd;
+    }
     if (++instructions_ > input_.policy.instruction_limit || plan().guards.size() > kMostGuards ||
         trace_.records.size() > kMostRecords) {
       if (input_.policy.exporting) refuse_long_loop();
@@ -721,6 +729,7 @@ Status Tracer::run() {
   trace_.entry_exit = 0;
 
   run_loop(0);
+  if (!fault_.ok) return fault_;
   if (result_->failure == Failure::kPending) return Status::success();
   forget_error();
   guard_distinct();

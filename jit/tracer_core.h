@@ -601,6 +601,7 @@ class Tracer {
   int tensor_calls_ = 0;
   PyObject* called_ = nullptr;  // the callable whose row tensor_call follows
   bool ended_ = false;
+  Status fault_ = Status::success();  // what a check of the tracer on itself found
   std::deque<TracedException> exceptions_;
   int32_t frame_count_ = 0;
   Value* raising_ = nullptr;  // with Flow::kRaise

@@ -12,6 +12,7 @@ from comparing import Programs, compare
 
 program = Programs()
 graph_break = kt._dynamo.graph_break
+opaque = kt._dynamo.testing.opaque
 
 
 # ---- Truth ---------------------------------------------------------------------------------------------------------------
@@ -425,3 +426,43 @@ def test_what_is_taken_out_lives_until_a_branch_shows_it(taken):
         want, got = (function([text(8), text(9), text(8)], {"k": text(8)}, n) for function in (space["f"], compiled))
         others = [text(number) for number in range(10, 40)]  # where freed memory would be
         assert got == want and len(others) == 30
+
+
+class Declines:
+    def __add__(self, other):
+        return NotImplemented
+
+    __iadd__ = __sub__ = __add__
+
+
+class Breaks:
+    def __init__(self, how):
+        self.how = how
+
+    def __radd__(self, other):
+        return self.told(opaque(1), self.how(2))
+
+    __rsub__ = __radd__
+
+    def told(self, *values):
+        return values
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "+="])
+def test_a_break_in_the_second_operand_s_method(sign):
+    """datetime: the NotImplemented of the first operand's method lay on the stack of the frame of the second's,
+    which then was one value deeper than the frame has room for."""
+    space = {}
+    exec("def f(a, b):\n    a {} b\n    return a".format(sign) if sign == "+=" else f"def f(a, b):\n    return a {sign} b", space)
+    compiled = kt.compile(space["f"])
+
+    def how(n):
+        return n + 1
+
+    a, b = Declines(), Breaks(kt.compiler.disable(how))
+    direct = kt.compile(lambda a, b: b.__radd__(a))  # what is compiled after the break serves both
+    compiled(a, b), direct(a, b)
+    before = sys.getrefcount(how), sys.getrefcount(NotImplemented)
+    for _ in range(200):
+        assert compiled(a, b) == direct(a, b) == space["f"](a, b) == (1, 3)
+    assert sys.getrefcount(how) == before[0] and abs(sys.getrefcount(NotImplemented) - before[1]) < 20
