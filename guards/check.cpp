@@ -375,7 +375,7 @@ PyObject* Checker::find_in(PyObject* dict, const Guard& guard, GuardCache* cache
     if (choose_form_) cache->form = form, cache->dict_offset = dict_offset;
     cache->keys = nullptr;
   }
-  cache->version = version_of_dict(dict);
+  cache->version = cache->expected == nullptr || cache->expected == value ? version_of_dict(dict) : 0;
   cache->value = value;
   return value;
 }
@@ -597,7 +597,11 @@ void Checker::describe(int number, MissReport* report) {
 }  // namespace
 
 int check_guard(const GuardProgram& program, const GuardInput& input, int guard) {
-  return Checker(program, input, /*choose_form=*/false).check(guard) ? 1 : 0;
+  Checker checker(program, input, /*choose_form=*/false);
+  if (guard >= 0) return checker.check(guard) ? 1 : 0;
+  for (int i = ~guard; i < static_cast<int>(program.guards.size()); ++i)
+    if (!checker.check(i)) return 0;
+  return 1;
 }
 
 int record_caches(const GuardProgram& program, const GuardInput& input) {
@@ -689,6 +693,7 @@ void learn_object_facts(const void* tensor_type) {
   facts.list_type = &PyList_Type;
   facts.tuple_type = &PyTuple_Type;
   facts.dict_type = &PyDict_Type;
+  facts.function_type = &PyFunction_Type;
   facts.range_iterator_type = &PyRangeIter_Type;
   facts.list_iterator_type = &PyListIter_Type;
   facts.true_object = Py_True;

@@ -11,6 +11,7 @@ namespace kintsugi {
 void learn_object_facts(const void* tensor_type);
 
 // 1: guard number `guard` holds; a load has filled its value, and the place was written down in caches. 0: it does not.
+// Of ~guard: it and all after it.
 int check_guard(const GuardProgram& program, const GuardInput& input, int guard);
 
 // Runs the whole program while it is known to hold, so that caches get the places that native code looks at first.

@@ -3,6 +3,7 @@
 // immediates; kArgument1 and kArgument2 are scratch inside one guard.
 #include "guards/compile.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -16,50 +17,100 @@ ObjectFacts facts_of_this_process;
 constexpr Reg kPoolRegs[] = {Reg::kTemp0, Reg::kArgument0, Reg::kTemp1, Reg::kTemp2, Reg::kTemp3, Reg::kTemp4};
 constexpr Reg kScratch = Reg::kArgument2, kScratch2 = Reg::kArgument1;
 constexpr uint64_t kDigitMask = (uint64_t{1} << 30) - 1;
+bool misses_are_named = false;
+
+// The value of the cache's name where it lay last; null: another table lies there, or nothing. The keys object must be
+// the one of the cache, and of the same size and kind (a new one may have an old one's address), so that the entry may
+// be read. Called with everything in registers, so it keeps them all; the first argument is not passed.
+[[gnu::no_caller_saved_registers, gnu::target("general-regs-only"),
+  gnu::no_sanitize("address", "undefined")]] const void*
+find_again(const void*, GuardCache* cache, const char* dict) {
+  const ObjectFacts& facts = facts_of_this_process;
+  const char* keys = *reinterpret_cast<const char* const*>(dict + facts.dict_keys_offset);
+  if (keys != cache->keys) return nullptr;
+  const uint32_t geometry = *reinterpret_cast<const uint32_t*>(keys + facts.keys_geometry_offset);
+  if ((geometry & facts.keys_geometry_mask) != cache->geometry) return nullptr;
+  auto* name = reinterpret_cast<const void* const*>(keys + cache->name_offset);
+  if (name[0] != cache->name) return nullptr;
+  const void* value;
+  if (cache->form == GuardCache::Form::kDict) {
+    value = name[1];
+  } else {
+    const char* values = *reinterpret_cast<const char* const*>(dict + facts.dict_values_offset);
+    if (values == nullptr) return nullptr;
+    value = *reinterpret_cast<const void* const*>(values + cache->value_offset);
+  }
+  if (value == nullptr || (cache->expected != nullptr && cache->expected != value)) return value;
+  cache->value = value;
+  cache->version = *reinterpret_cast<const uint64_t*>(dict + facts.dict_version_offset);
+  return value;
+}
 
 }  // namespace
 
 void set_object_facts(const ObjectFacts& facts) { facts_of_this_process = facts; }
 const ObjectFacts& object_facts() { return facts_of_this_process; }
 
-GuardCompiler::GuardCompiler(Emitter& emitter, const GuardProgram& program, const GuardFrame& frame)
-    : e_(emitter), program_(program), frame_(frame) {
+void name_missed_guards(bool on) { misses_are_named = on; }
+
+GuardCompiler::GuardCompiler(Emitter& emitter, const GuardProgram& program, const GuardFrame& frame,
+                             std::vector<uint8_t> used, Label missed, Label held)
+    : e_(emitter), program_(program), frame_(frame), missed_(missed), done_(held), used_(std::move(used)) {
   offsets_.reserve(program.guards.size());
+  ValueId most = -1;
+  for (const Guard& guard : program.guards) most = std::max(most, guard.dst);
+  const bool all = used_.empty();
+  used_.resize(static_cast<size_t>(std::max(most + 1, static_cast<ValueId>(used_.size()))), all ? 2 : 0);
+  dicts_.resize(used_.size(), 0);
+  for (const Guard& guard : program.guards) {
+    for (ValueId value : {guard.a, guard.b})
+      if (value != kNoValue && used_[static_cast<size_t>(value)] < 2) ++used_[static_cast<size_t>(value)];
+  }
 }
 
 void GuardCompiler::emit() {
-  for (size_t i = 0; i < program_.guards.size(); ++i) {
-    current_ = static_cast<int>(i);
+  const int count = static_cast<int>(program_.guards.size());
+  for (current_ = 0; current_ < count; ++current_) {
+    const int first = current_;
     miss_ = slow_ = Label{};
     offsets_.push_back(e_.offset());
-    emit_guard(program_.guards[i]);
+    emit_guard(program_.guards[static_cast<size_t>(current_)]);
+    if (current_ != first) offsets_.push_back(e_.offset());  // merged
     if (slow_.id == UINT32_MAX) continue;
-    Stub& stub = slows_.back();
-    stub.miss = miss();
-    stub.resume = e_.new_label();
-    e_.bind(stub.resume);
-    for (int r = 0; r < kPool; ++r) stub.reload[r] = held_[r].value;
+    Slow& slow = slows_.back();
+    slow.is_same = current_ != first;
+    slow.resume = e_.new_label();
+    e_.bind(slow.resume);
+    for (int r = 0; r < kPool; ++r) slow.reload[r] = held_[r].value;
   }
 }
 
-void GuardCompiler::emit_stubs(Label missed) {
+void GuardCompiler::emit_stubs() {
   for (const Place& place : places_) emit_place(place);
-  for (const Stub& stub : slows_) {
-    e_.bind(stub.label);
-    e_.move(Reg::kArgument0, Reg::kState);
-    e_.load_immediate(Reg::kArgument1, stub.guard);
-    e_.load(Reg::kResult, at(Reg::kState, frame_.helpers));
-    e_.call(at(Reg::kResult, frame_.guard_slow));
-    e_.compare_32(Reg::kResult, 0);
-    e_.jump_if(Condition::kEqual, stub.miss);
-    for (int r = 0; r < kPool; ++r) reload(stub.reload[r], kPoolRegs[r]);
-    e_.jump(stub.resume);
+  for (const Slow& slow : slows_) emit_slow(slow);
+  for (const Miss& miss : misses_) {
+    e_.bind(miss.label);
+    e_.store_immediate_32(at(Reg::kState, frame_.missed_guard), miss.guard);
+    e_.jump(missed_);
   }
-  for (const Stub& stub : misses_) {
-    e_.bind(stub.label);
-    e_.store_immediate_32(at(Reg::kState, frame_.missed_guard), stub.guard);
-    e_.jump(missed);
+}
+
+// The reference looks at the guard, or at it and all after it: then no register is needed any more.
+void GuardCompiler::emit_slow(const Slow& slow) {
+  e_.bind(slow.label);
+  e_.move(Reg::kArgument0, Reg::kState);
+  e_.load_immediate(Reg::kArgument1, slow.rest ? ~slow.guard : slow.guard);
+  e_.load(Reg::kResult, at(Reg::kState, frame_.helpers));
+  e_.call(at(Reg::kResult, frame_.guard_slow));
+  e_.compare_32(Reg::kResult, 0);
+  e_.jump_if(Condition::kEqual, miss(slow.guard));
+  if (slow.rest) return e_.jump(done_);
+  if (slow.is_same) {
+    e_.load(kScratch, value_at(program_.guards[static_cast<size_t>(slow.guard)].dst));
+    must_be_expected(slow.guard, kScratch, miss(slow.guard + 1));
   }
+  for (int r = 0; r < kPool; ++r) reload(slow.reload[r], kPoolRegs[r]);
+  e_.jump(slow.resume);
 }
 
 void GuardCompiler::emit_guard(const Guard& guard) {
@@ -73,12 +124,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       break;
     }
     case GuardKind::k_function: load_result(guard.dst, at(Reg::kState, frame_.function)); break;
-    case GuardKind::k_field: {
-      load_result(guard.dst, at(hold(guard.a), imm));
-      e_.test(hold(guard.dst));
-      e_.jump_if(Condition::kEqual, miss());
-      break;
-    }
+    case GuardKind::k_field: load_field(guard); break;
     case GuardKind::k_tuple_item: load_result(guard.dst, at(hold(guard.a), facts.tuple_items_offset + imm * 8)); break;
     case GuardKind::k_list_item:
       e_.load(kScratch, at(hold(guard.a), facts.list_items_offset));
@@ -93,7 +139,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
         define(guard.dst);
         break;
       }
-      if (imm == 0) type_must_be(dict, facts.dict_type, slow());
+      if (imm == 0) dict_must_be(guard.a, slow());
       load_from_dict(guard, dict);
       break;
     }
@@ -114,22 +160,18 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       e_.compare(hold(guard.a), reinterpret_cast<int64_t>(binding(guard.constant)));
       e_.jump_if(Condition::kNotEqual, miss());
       break;
-    case GuardKind::k_type_is: type_must_be(hold(guard.a), binding(guard.constant), miss()); break;
+    case GuardKind::k_type_is:
+      if (binding(guard.constant) == facts.dict_type) {
+        dict_must_be(guard.a, miss());
+      } else if (!is_bound_to(guard.a, binding(guard.constant))) {
+        type_must_be(hold(guard.a), binding(guard.constant), miss());
+      }
+      break;
     case GuardKind::k_type_version:
-      if (imm == 0) e_.jump(miss());  // the type had no version
       e_.load(kScratch, at(hold(guard.a), facts.type_offset));
-      e_.compare(kScratch, reinterpret_cast<int64_t>(binding(guard.constant)));
-      e_.jump_if(Condition::kNotEqual, miss());
-      e_.compare_32(at(kScratch, facts.type_version_offset), imm);
-      e_.jump_if(Condition::kNotEqual, miss());
+      version_must_be(guard.constant, guard.imm, kScratch);
       break;
-    case GuardKind::k_class_version:
-      if (imm == 0) e_.jump(miss());
-      e_.compare(hold(guard.a), reinterpret_cast<int64_t>(binding(guard.constant)));
-      e_.jump_if(Condition::kNotEqual, miss());
-      e_.compare_32(at(hold(guard.a), facts.type_version_offset), imm);
-      e_.jump_if(Condition::kNotEqual, miss());
-      break;
+    case GuardKind::k_class_version: version_must_be(guard.constant, guard.imm, hold(guard.a)); break;
     case GuardKind::k_identical:
     case GuardKind::k_distinct: {
       Reg a = hold(guard.a);
@@ -190,7 +232,7 @@ void GuardCompiler::emit_guard(const Guard& guard) {
     }
     case GuardKind::k_dict_length: {
       Reg a = hold(guard.a);
-      type_must_be(a, facts.dict_type, miss());
+      dict_must_be(guard.a, miss());
       e_.compare(at(a, facts.dict_used_offset), guard.imm);
       e_.jump_if(Condition::kNotEqual, miss());
       break;
@@ -202,9 +244,9 @@ void GuardCompiler::emit_guard(const Guard& guard) {
         e_.jump(slow());
         break;
       }
-      if (imm == 0) type_must_be(a, facts.dict_type, miss());
+      if (imm == 0) dict_must_be(guard.a, miss());
       e_.load(kScratch, at(a, facts.dict_version_offset));
-      version_must_hold();
+      version_must_hold(kScratch);
       break;
     }
     case GuardKind::k_instance_lacks: instance_must_lack(guard); break;
@@ -304,73 +346,147 @@ void GuardCompiler::type_must_be(Reg object, const void* type, Label otherwise) 
   e_.jump_if(Condition::kNotEqual, otherwise);
 }
 
+// An object that the segment keeps alive, or an earlier guard: it is of the builtin type that it was.
+bool GuardCompiler::is_bound_to(ValueId value, const void* type) const {
+  if (current_ == 0) return false;
+  const Guard& load = program_.guards[static_cast<size_t>(current_ - 1)];
+  if (load.kind != GuardKind::k_bound || load.dst != value) return false;
+  const ObjectFacts& facts = object_facts();
+  const char* object = static_cast<const char*>(binding(load.constant));
+  if (object == nullptr || type == nullptr || (type != facts.dict_type && type != facts.function_type)) return false;
+  return *reinterpret_cast<const void* const*>(object + facts.type_offset) == type;
+}
+
+void GuardCompiler::dict_must_be(ValueId dict, Label otherwise) {
+  uint8_t& known = dicts_[static_cast<size_t>(dict)];
+  if (known != 0) return;
+  known = 1;
+  if (!is_bound_to(dict, object_facts().dict_type)) type_must_be(hold(dict), object_facts().dict_type, otherwise);
+}
+
+// `in` is the type. Its version is compared once.
+void GuardCompiler::version_must_be(ConstantId type, int64_t version, Reg in) {
+  if (version == 0) e_.jump(miss());  // the type had none
+  e_.compare(in, reinterpret_cast<int64_t>(binding(type)));
+  e_.jump_if(Condition::kNotEqual, miss());
+  constexpr size_t kMostRemembered = 32;
+  const auto from = versions_.end() - static_cast<ptrdiff_t>(std::min(versions_.size(), kMostRemembered));
+  if (std::find(from, versions_.end(), std::pair(type, version)) != versions_.end()) return;
+  versions_.emplace_back(type, version);
+  e_.compare_32(at(in, object_facts().type_version_offset), static_cast<int32_t>(version));
+  e_.jump_if(Condition::kNotEqual, miss());
+}
+
+// ---- What a load and a comparison by identity after it have in common -----------------------------
+
+// The next guard says which object the current one loads. It is taken over; see merged_holds().
+bool GuardCompiler::merges_same() {
+  const size_t next = static_cast<size_t>(current_) + 1;
+  if (next >= program_.guards.size()) return false;
+  const Guard& same = program_.guards[next];
+  return same.kind == GuardKind::k_same && same.a == program_.guards[next - 1].dst && binding(same.constant) != nullptr;
+}
+
+// The value that `guard` loads is the one that it must be.
+void GuardCompiler::merged_holds(int guard) {
+  const Guard& load = program_.guards[static_cast<size_t>(guard)];
+  if (used_[static_cast<size_t>(load.dst)] < 2) return;
+  const Guard& same = program_.guards[static_cast<size_t>(guard) + 1];
+  e_.load_immediate(Reg::kResult, binding(same.constant));
+  keep(load.dst, Reg::kResult);
+}
+
+void GuardCompiler::must_be_expected(int guard, Reg value, Label otherwise) {
+  const Guard& same = program_.guards[static_cast<size_t>(guard) + 1];
+  e_.compare(value, reinterpret_cast<int64_t>(binding(same.constant)));
+  e_.jump_if(Condition::kNotEqual, otherwise);
+}
+
+void GuardCompiler::load_field(const Guard& guard) {
+  const Memory field = at(hold(guard.a), static_cast<int32_t>(guard.imm));
+  if (merges_same() && !misses_are_named) {
+    e_.compare(field, binding(program_.guards[static_cast<size_t>(current_) + 1].constant));
+    e_.jump_if(Condition::kNotEqual, missed_);
+    merged_holds(current_++);
+    return;
+  }
+  load_result(guard.dst, field);
+  e_.test(hold(guard.dst));
+  e_.jump_if(Condition::kEqual, miss());
+}
+
 // ---- Dicts and instances ------------------------------------------------------------------------
 
 // While the dict has the version that it had, the value is the one it had; else see emit_place.
 void GuardCompiler::load_from_dict(const Guard& guard, Reg dict) {
-  const GuardCache::Form form = cache().form;
+  GuardCache& cache = this->cache();
+  const GuardCache::Form form = cache.form;
   if ((form != GuardCache::Form::kDict && form != GuardCache::Form::kSplitDict) || binding(guard.constant) == nullptr) {
     e_.jump(slow());
     define(guard.dst);
     return;
   }
-  Place place{current_, e_.new_label(), e_.new_label(), slow(), dict, define(guard.dst)};
-  e_.load_immediate(kScratch2, &cache());
+  cache.name = binding(guard.constant);
+  const bool is_same = merges_same();
+  Place place{current_, e_.new_label(), e_.new_label(), slow(), dict, Reg::kNone};
+  if (is_same) {
+    cache.expected = binding(program_.guards[static_cast<size_t>(current_) + 1].constant);
+    if (cache.value != cache.expected) cache.version = 0;  // no dict has this one
+  } else {
+    place.result = define(guard.dst);
+  }
+  const Memory version = in_cache(offsetof(GuardCache, version)), value = in_cache(offsetof(GuardCache, value));
   e_.load(kScratch, at(dict, object_facts().dict_version_offset));
-  e_.compare(kScratch, at(kScratch2, offsetof(GuardCache, version)));
+  e_.compare(kScratch, version);
   e_.jump_if(Condition::kNotEqual, place.label);
-  e_.load(place.result, at(kScratch2, offsetof(GuardCache, value)));
+  if (!is_same) e_.load(place.result, value);
   e_.bind(place.resume);
-  keep(guard.dst, place.result);
+  is_same ? merged_holds(current_++) : keep(guard.dst, place.result);
   places_.push_back(place);
 }
 
-// Out of line: kScratch is the dict's version, kScratch2 the cache's address. The keys object must be the one of the
-// cache, and of the same size and kind (a new one may have an old one's address), so that the entry may be read.
 void GuardCompiler::emit_place(const Place& place) {
-  const ObjectFacts& facts = object_facts();
-  const GuardCache& cache = program_.caches[static_cast<size_t>(place.guard)];
-  const Guard& guard = program_.guards[static_cast<size_t>(place.guard)];
-  const Reg keys = kScratch;
+  const bool is_same = place.result == Reg::kNone;
   e_.bind(place.label);
-  e_.load(keys, at(place.dict, facts.dict_keys_offset));
-  e_.compare(keys, at(kScratch2, offsetof(GuardCache, keys)));
-  e_.jump_if(Condition::kNotEqual, place.slow);
-  e_.load_32(Reg::kResult, at(keys, facts.keys_geometry_offset));
-  e_.bit_and_32(Reg::kResult, facts.keys_geometry_mask);
-  e_.compare_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, geometry)));
-  e_.jump_if(Condition::kNotEqual, place.slow);
-  // The name, then the value right after it.
-  e_.load_signed_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, name_offset)));
-  e_.add(keys, Reg::kResult);
-  e_.compare(at(keys), binding(guard.constant));
-  e_.jump_if(Condition::kNotEqual, place.slow);
-  if (cache.form == GuardCache::Form::kDict) {
-    e_.load(keys, at(keys, 8));
-  } else {
-    e_.load_signed_32(Reg::kResult, at(kScratch2, offsetof(GuardCache, value_offset)));
-    e_.load(keys, at(place.dict, facts.dict_values_offset));
-    e_.test(keys);
-    e_.jump_if(Condition::kEqual, place.slow);
-    e_.load(keys, at(keys, Reg::kResult));
-  }
-  e_.test(keys);
+  e_.move(kScratch, place.dict);
+  e_.load_immediate(kScratch2, &program_.caches[static_cast<size_t>(place.guard)]);
+  e_.call(reinterpret_cast<const void*>(&find_again));
+  e_.test(Reg::kResult);
   e_.jump_if(Condition::kEqual, place.slow);
-  e_.store(at(kScratch2, offsetof(GuardCache, value)), keys);
-  e_.load(Reg::kResult, at(place.dict, facts.dict_version_offset));
-  e_.store(at(kScratch2, offsetof(GuardCache, version)), Reg::kResult);
-  e_.move(place.result, keys);
+  e_.move(is_same ? kScratch : place.result, Reg::kResult);
+  if (is_same) must_be_expected(place.guard, kScratch, miss(place.guard + 1));
   e_.jump(place.resume);
+}
+
+// The class's version was checked: its shared keys, and so each place, are as they were.
+Reg GuardCompiler::hold_inline_values(ValueId object) {
+  const ValueId wanted = inline_values_of(object);
+  for (int r = 0; r < kPool; ++r) {
+    if (held_[r].value != wanted) continue;
+    held_[r].used = ++clock_;
+    slows_[static_cast<size_t>(held_[r].slow_at)].rest = true;
+    return kPoolRegs[r];
+  }
+  Reg from = hold(object), reg = take(wanted);
+  e_.load(reg, at(from, object_facts().inline_values_offset));
+  e_.test(reg);
+  e_.jump_if(Condition::kEqual, slow());
+  for (Held& held : held_)
+    if (held.value == wanted) held.slow_at = static_cast<int>(slows_.size()) - 1;
+  return reg;
 }
 
 void GuardCompiler::load_instance_value(const Guard& guard) {
   const GuardCache& place = cache();
   if (place.form == GuardCache::Form::kInlineValues) {
-    // The type's version was checked: its shared keys, and so the place, are as they were.
-    e_.load(kScratch, at(hold(guard.a), object_facts().inline_values_offset));
-    e_.test(kScratch);
-    e_.jump_if(Condition::kEqual, slow());
-    load_result(guard.dst, at(kScratch, place.value_offset));
+    const Memory value = at(hold_inline_values(guard.a), place.value_offset);
+    if (merges_same()) {
+      e_.compare(value, binding(program_.guards[static_cast<size_t>(current_) + 1].constant));
+      e_.jump_if(Condition::kNotEqual, slow());
+      merged_holds(current_++);
+      return;
+    }
+    load_result(guard.dst, value);
     e_.test(hold(guard.dst));
     e_.jump_if(Condition::kEqual, slow());
     return;
@@ -387,35 +503,44 @@ void GuardCompiler::load_instance_value(const Guard& guard) {
   load_from_dict(guard, dict);
 }
 
-// kScratch holds the version that must be the cache's; the slow reference notes the new one.
-void GuardCompiler::version_must_hold() {
-  e_.load_immediate(kScratch2, &cache());
-  e_.compare(kScratch, at(kScratch2, offsetof(GuardCache, version)));
+Memory GuardCompiler::in_cache(size_t field) {
+  return at(hold(kCaches), static_cast<int32_t>(static_cast<size_t>(current_) * sizeof(GuardCache) + field));
+}
+
+// It must be the cache's; the slow reference notes the new one.
+void GuardCompiler::version_must_hold(Reg version) {
+  e_.compare(version, in_cache(offsetof(GuardCache, version)));
   e_.jump_if(Condition::kNotEqual, slow());
 }
 
 void GuardCompiler::instance_must_lack(const Guard& guard) {
   const ObjectFacts& facts = object_facts();
   const GuardCache& place = cache();
-  Reg object = hold(guard.a);
   if (place.form == GuardCache::Form::kInlineValues) {
-    e_.load(kScratch, at(object, facts.inline_values_offset));
-    e_.test(kScratch);
-    e_.jump_if(Condition::kEqual, slow());
+    Reg values = hold_inline_values(guard.a);
     if (place.value_offset >= 0) {  // the shared keys have the name: this instance has not set it
-      e_.compare(at(kScratch, place.value_offset), int64_t{0});
+      e_.compare(at(values, place.value_offset), int64_t{0});
       e_.jump_if(Condition::kNotEqual, miss());
-    } else {  // they do not: no name was added since
-      e_.load_immediate(kScratch, place.keys);
-      e_.load(kScratch, at(kScratch, facts.keys_entries_offset));
-      version_must_hold();
+      return;
     }
+    for (const Lacking& lacking : lacking_) {
+      if (lacking.keys != place.keys || lacking.name != guard.constant) continue;
+      slows_[static_cast<size_t>(lacking.slow_at)].rest = true;
+      return;
+    }
+    // They do not: no name was added since.
+    e_.load_immediate(kScratch, place.keys);
+    e_.load(kScratch, at(kScratch, facts.keys_entries_offset));
+    version_must_hold(kScratch);
+    constexpr size_t kMostRemembered = 32;
+    if (lacking_.size() < kMostRemembered)
+      lacking_.push_back({place.keys, guard.constant, static_cast<int>(slows_.size()) - 1});
   } else if (place.form != GuardCache::Form::kNone && place.dict_offset != 0) {
-    e_.load(kScratch, at(object, place.dict_offset));
+    e_.load(kScratch, at(hold(guard.a), place.dict_offset));
     e_.test(kScratch);
     e_.jump_if(Condition::kEqual, slow());
     e_.load(kScratch, at(kScratch, facts.dict_version_offset));
-    version_must_hold();
+    version_must_hold(kScratch);
   } else {
     e_.jump(slow());
   }
@@ -499,6 +624,11 @@ Reg GuardCompiler::take(ValueId value) {
 void GuardCompiler::reload(ValueId value, Reg reg) {
   if (value == kSlots) {
     e_.load(reg, at(Reg::kState, frame_.slots));
+  } else if (value == kCaches) {
+    e_.load_immediate(reg, program_.caches.data());
+  } else if (value <= kFirstInline) {
+    e_.load(reg, value_at(kFirstInline - value));
+    e_.load(reg, at(reg, object_facts().inline_values_offset));
   } else if (value != kNoValue) {
     e_.load(reg, value_at(value));
   }
@@ -513,17 +643,23 @@ void GuardCompiler::load_result(ValueId dst, Memory from) {
 void GuardCompiler::keep(ValueId value, Reg reg) { e_.store(value_at(value), reg); }
 
 Label GuardCompiler::miss() {
-  if (miss_.id == UINT32_MAX) {
-    miss_ = e_.new_label();
-    misses_.push_back({current_, miss_, {}, {}, {}});
-  }
+  if (!misses_are_named) return missed_;
+  if (miss_.id == UINT32_MAX) miss_ = miss(current_);
   return miss_;
+}
+
+Label GuardCompiler::miss(int guard) {
+  if (!misses_are_named) return missed_;
+  for (const Miss& miss : misses_)
+    if (miss.guard == guard) return miss.label;
+  misses_.push_back({guard, e_.new_label()});
+  return misses_.back().label;
 }
 
 Label GuardCompiler::slow() {
   if (slow_.id == UINT32_MAX) {
     slow_ = e_.new_label();
-    slows_.push_back({current_, slow_, {}, {}, {}});
+    slows_.push_back({current_, slow_, {}, false, false, {}});
   }
   return slow_;
 }

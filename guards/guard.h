@@ -68,13 +68,15 @@ struct GuardCache {
     kSplitDict,     // a split table: the value is in the dict's array of values
     kInlineValues,  // 3.11: the instance's own array of values, without a dict
   };
-  const void* keys = nullptr;   // the keys object
-  uint64_t version = 0;         // of the whole dict, or entries in shared keys (instance_lacks)
-  const void* value = nullptr;  // in the dict as long as it has that version (dict_value, instance_value); borrowed
-  int32_t name_offset = 0;      // bytes from the keys object to the entry's name
-  int32_t value_offset = -1;    // bytes from the array of values to the value
-  uint32_t geometry = 0;        // of the keys object: with it the same, name_offset lies inside
-  int32_t dict_offset = 0;      // bytes from the object to its dict pointer; 0: the object is the dict
+  const void* keys = nullptr;      // the keys object
+  uint64_t version = 0;            // of the whole dict, or entries in shared keys (instance_lacks)
+  const void* value = nullptr;     // in the dict as long as it has that version (dict_value, instance_value); borrowed
+  const void* expected = nullptr;  // not null: a version is written down only where the value was this object
+  const void* name = nullptr;      // of native code: the key
+  int32_t name_offset = 0;         // bytes from the keys object to the entry's name
+  int32_t value_offset = -1;       // bytes from the array of values to the value
+  uint32_t geometry = 0;           // of the keys object: with it the same, name_offset lies inside
+  int32_t dict_offset = 0;         // bytes from the object to its dict pointer; 0: the object is the dict
   Form form = Form::kNone;
 };
 

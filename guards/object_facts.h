@@ -30,7 +30,8 @@ struct ObjectFacts {
   int32_t tensor_layout_offset = 0, tensor_data_offset = 0;
   int32_t range_iterator_index = 16, range_iterator_start = 24, range_iterator_step = 32, range_iterator_length = 40;
   const void *tensor_type = nullptr, *int_type = nullptr, *float_type = nullptr, *list_type = nullptr,
-             *tuple_type = nullptr, *dict_type = nullptr, *range_iterator_type = nullptr, *list_iterator_type = nullptr;
+             *tuple_type = nullptr, *dict_type = nullptr, *function_type = nullptr, *range_iterator_type = nullptr,
+             *list_iterator_type = nullptr;
   AttributePlace (*attribute_place)(const void* type, const void* name) = nullptr;
   int (*grad_mode)() = nullptr;                   // of the calling thread
   const int32_t* threads_without_grad = nullptr;  // how many have another one than 0

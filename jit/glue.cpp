@@ -13,6 +13,7 @@
 
 #include "guards/compile.h"
 #include "jit/glue_emitter.h"
+#include "jit/uses.h"
 
 namespace kintsugi {
 namespace {
@@ -42,6 +43,23 @@ bool make_kernels(SegmentCode* code, OpError* error) {
     code->kernels.push_back(kernel);
   }
   return true;
+}
+
+// By value, 2: a step or an exit looks at it.
+std::vector<uint8_t> values_after_guards(const Plan& plan) {
+  std::vector<uint8_t> used(static_cast<size_t>(plan.value_count), 0);
+  auto use = [&](ValueId value) {
+    if (value != kNoValue) used[static_cast<size_t>(value)] = 2;
+  };
+  for (const Step& step : plan.steps) {
+    for (ValueId value : {step.a, step.b, step.c}) use(value);
+    for (ValueId value : step.list) use(value);
+  }
+  for (const Recipe& recipe : plan.recipes)
+    if (names_value(recipe)) use(recipe.value);
+  for (const Exit& exit : plan.exits)
+    for (ValueId value : exit.owned) use(value);
+  return used;
 }
 
 }  // namespace
@@ -94,9 +112,9 @@ GlueEmitter::GlueEmitter(SegmentCode* code)
 
 bool GlueEmitter::emit(OpError* error) {
   const GuardProgram program = guard_program(*code_);
-  GuardCompiler guards(e_, program, kGuardFrame);
   e_.start();
   Label body = e_.new_label(), missed = e_.new_label();
+  GuardCompiler guards(e_, program, kGuardFrame, values_after_guards(plan_), missed, body);
 
   note(CodePart::Kind::kEnter, 0);
   e_.enter_frame(frame_bytes_, offsetof(NativeState, values));
@@ -120,7 +138,7 @@ bool GlueEmitter::emit(OpError* error) {
     if (exits_[i].id != UINT32_MAX && static_cast<ExitId>(i) != plan_.final_exit) emit_exit(static_cast<ExitId>(i));
   }
   note(CodePart::Kind::kStubs, 0);
-  guards.emit_stubs(missed);
+  guards.emit_stubs();
   e_.bind(missed);
   e_.load_immediate(Reg::kResult, int64_t{kMissed});
   e_.leave_frame(frame_bytes_);

@@ -18,8 +18,9 @@ using StepHelper = int (*)(NativeState*, const Step*);  // negative: leave throu
 struct HelperTable {
   StepHelper step[static_cast<int>(StepKind::kCount)];  // by kind; null for those that are native
   void* (*tensor_new)(const Layout*);                   // new reference, null with an exception set
-  int (*guard_slow)(NativeState*, int guard);  // a native guard did not hold: 1 it does hold after all, 0 it does not
-  void (*release)(void* object);               // drop one reference
+  // A native guard did not hold: 1 it does hold after all, 0 it does not. Of ~guard: it and all after it.
+  int (*guard_slow)(NativeState*, int guard);
+  void (*release)(void* object);  // drop one reference
   // A kernel that moves more than kLargeKernelBytes: keep its buffers, release the lock, run_kernel_step(), take the
   // lock. Answers the fault bits. Null: run_kernel_step() is called directly.
   uint64_t (*run_large)(NativeState*, const Step*, KernelBlock*);
@@ -34,7 +35,7 @@ struct NativeState {
   const HelperTable* helpers;
   const struct SegmentCode* segment;
   void* result;          // kReturn: an owned object when the result was moved out in native code. Null before the call
-  int32_t missed_guard;  // index, when entry() answered kMissed
+  int32_t missed_guard;  // index, when entry() answered kMissed; only if asked for (name_missed_guards)
 };
 inline constexpr int32_t kMissed = -1;
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "guards/compile.h"
 #include "jit/glue.h"
 
 namespace kintsugi::fake {
@@ -174,6 +175,7 @@ class PlanRun {
  public:
   explicit PlanRun(const std::string& text) {
     set_facts();
+    name_missed_guards(true);
     set_code_allocator(&code_memory());
     if (!parse_plan(text, &plan, &error.text)) throw std::runtime_error(error.text);
     helpers.tensor_new = &tensor_new;
