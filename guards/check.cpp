@@ -241,6 +241,8 @@ bool Checker::check(int number) {
       return type == binding(guard) && guard.imm != 0 &&
              reinterpret_cast<PyTypeObject*>(type)->tp_version_tag == static_cast<uint32_t>(guard.imm);
     }
+    case GuardKind::k_class_kept:
+      return reinterpret_cast<PyTypeObject*>(a)->tp_version_tag == *reinterpret_cast<const uint32_t*>(binding(guard));
     case GuardKind::k_identical: return a == object(guard.b);
     case GuardKind::k_distinct: return a != object(guard.b);
     case GuardKind::k_int_equal: return int_word(a, &word) && word == program_.constants[guard.constant].i64;
@@ -495,6 +497,7 @@ std::string Checker::expected_text(const Guard& guard) {
     case GuardKind::k_type_is: return "an object of " + text_of(binding(guard));
     case GuardKind::k_type_version: return "an object of " + text_of(binding(guard)) + ", unchanged";
     case GuardKind::k_class_version: return text_of(binding(guard)) + ", unchanged";
+    case GuardKind::k_class_kept: return constant->text + ", unchanged but for its attributes that are stored to";
     case GuardKind::k_identical: return "the same object twice";
     case GuardKind::k_distinct: return "two objects";
     case GuardKind::k_int_equal:
@@ -551,6 +554,7 @@ std::string Checker::found_text(const Guard& guard) {
                                                                : object(guard.a);
       return type == binding(guard) ? "its class was changed" : text_of(object(guard.a));
     }
+    case GuardKind::k_class_kept: return "the class was changed";
     case GuardKind::k_dict_value: return PyDict_CheckExact(object(guard.a)) ? "no such key" : text_of(object(guard.a));
     case GuardKind::k_instance_value: return "no such attribute";
     case GuardKind::k_dict_keys:

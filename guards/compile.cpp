@@ -172,6 +172,14 @@ void GuardCompiler::emit_guard(const Guard& guard) {
       version_must_be(guard.constant, guard.imm, kScratch);
       break;
     case GuardKind::k_class_version: version_must_be(guard.constant, guard.imm, hold(guard.a)); break;
+    case GuardKind::k_class_kept: {
+      Reg a = hold(guard.a);
+      e_.load_immediate(kScratch, binding(guard.constant));
+      e_.load_32(kScratch, at(kScratch));
+      e_.compare_32(kScratch, at(a, facts.type_version_offset));
+      e_.jump_if(Condition::kNotEqual, miss());
+      break;
+    }
     case GuardKind::k_identical:
     case GuardKind::k_distinct: {
       Reg a = hold(guard.a);

@@ -278,6 +278,11 @@ Flow Tracer::call_slot(PyObject* callable, std::vector<Value*>& arguments, PyObj
     arguments.erase(arguments.begin());
     return call_type(made, std::move(arguments), names);
   }
+  bool stores = is_slot_of(callable, &PyType_Type, interned.setattr) && arguments.size() == 3;
+  bool deletes = is_slot_of(callable, &PyType_Type, interned.delattr) && arguments.size() == 2;
+  if ((stores || deletes) && as_class(self) != nullptr && attribute_name())
+    return answer_none(frames_.size(), set_class_attribute(self, arguments[1]->object, stores ? arguments[2] : nullptr),
+                       out);
   if (type == nullptr || !ensure_version(type)) return *handled = false, Flow::kGo;
   if (is(interned.init)) {
     // Further arguments are refused unless __new__ took them: Objects/typeobject.c, object_init.

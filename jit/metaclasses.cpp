@@ -4,6 +4,7 @@
 // instruction, which is a break from the start where what they do cannot be done once only.
 #include <algorithm>
 
+#include "jit/changing_classes.h"
 #include "jit/containers.h"
 #include "runtime/frame.h"
 
@@ -416,14 +417,12 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
 
 // ---- Attributes of classes made here --------------------------------------------------------------------------------
 
-// Of the class and of its model. value null: deletes.
+// type.__setattr__ of the class and of its model. value null: deletes.
 Flow Tracer::set_made_attribute(Value* made, PyObject* name, Value* value) {
-  static PyObject* const setter = PyDict_GetItemString(PyEval_GetBuiltins(), "setattr");
-  static PyObject* const deleter = PyDict_GetItemString(PyEval_GetBuiltins(), "delattr");
   PyTypeObject *model = as_class(made), *meta = Py_TYPE(model);
   std::string text = "store to " + std::string(model->tp_name) + "." + text_of(name);
   PyObject* in_meta = _PyType_Lookup(meta, name);
-  if (!is_known_meta(*this, meta) || meta->tp_setattro != PyType_Type.tp_setattro ||
+  if (!is_known_meta(*this, meta) ||
       (in_meta != nullptr && Py_TYPE(in_meta)->tp_descr_set != nullptr && !is_named(name, "__doc__")))
     return stop(BreakReason::k_attribute, text);
   Ref stand_in;
@@ -436,7 +435,8 @@ Flow Tracer::set_made_attribute(Value* made, PyObject* name, Value* value) {
   std::vector<Value*> arguments{made, constant(name)};
   if (value != nullptr) arguments.push_back(value);
   makes_class_ = true;
-  run_call(value != nullptr ? setter : deleter, arguments);
+  run_call(value != nullptr ? class_attribute_setter() : PyDict_GetItemWithError(PyType_Type.tp_dict, interned.delattr),
+           arguments);
   makes_class_ = false;
   if (PyType_Type.tp_setattro(made->object, name, stand_in.get()) < 0) return stop(BreakReason::k_raises, text);
   return Flow::kGo;

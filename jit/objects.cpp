@@ -1,5 +1,6 @@
 // Attributes: where they are looked up, in CPython's own order. What a class holds is pinned by its version tag, what
 // an instance holds by a guard on that attribute. What looking one up means is in descriptors.cpp.
+#include "jit/changing_classes.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -47,6 +48,7 @@ bool is_heap_type(PyTypeObject* type) { return PyType_HasFeature(type, Py_TPFLAG
 bool Tracer::ensure_version(PyTypeObject* type) {
   if (!is_heap_type(type)) return true;
   if (versions_.count(type) != 0) return true;
+  if (inherits_changing(type)) return guard_kept(type, source(std::string("class ") + type->tp_name));
   uint32_t version = type_version(type);
   if (version == 0) return false;
   ValueId id = bound_id(reinterpret_cast<PyObject*>(type));
@@ -180,7 +182,10 @@ Flow Tracer::generic_attribute(Value* object, PyObject* name, Value** out, bool*
   PyTypeObject* type = type_of(object);
   *absent = false;
   if (has_odd_names(object) || !ensure_version(type)) return stop(BreakReason::k_attribute, type->tp_name);
-  PyObject* in_class = _PyType_Lookup(type, name);
+  Value* changing = nullptr;
+  PyObject* in_class = nullptr;
+  if (!find_changing(type, name, &changing, &in_class)) in_class = _PyType_Lookup(type, name);
+  if (changing != nullptr && !is_plain_content(changing)) return stop(BreakReason::k_attribute, text_of(name));
   bool data = in_class != nullptr && is_data(Py_TYPE(in_class));
   if (in_class != nullptr && is_heap_type(Py_TYPE(in_class)) && !PyType_Check(in_class))  // whether it stays one
     wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name));
@@ -189,6 +194,7 @@ Flow Tracer::generic_attribute(Value* object, PyObject* name, Value** out, bool*
     *out = force(own);
     return Flow::kGo;
   }
+  if (changing != nullptr) return *out = changing, Flow::kGo;
   if (in_class != nullptr) return bind_descriptor(in_class, type, object, name, out);
   *absent = true;
   return Flow::kGo;
@@ -227,7 +233,12 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
   t.has_fallback_ = _PyType_Lookup(meta, interned.getattr) != nullptr;
   PyObject* in_meta = _PyType_Lookup(meta, name);
   if (in_meta != nullptr && is_data(Py_TYPE(in_meta))) return t.bind_descriptor(in_meta, meta, self, name, out);
-  if (PyObject* attribute = _PyType_Lookup(type, name)) return t.bind_descriptor(attribute, type, nullptr, name, out);
+  Value* changing = nullptr;
+  PyObject* attribute = nullptr;
+  if (!t.find_changing(type, name, &changing, &attribute)) attribute = _PyType_Lookup(type, name);
+  if (changing != nullptr)
+    return t.is_plain_content(changing) ? (*out = changing, Flow::kGo) : t.stop(BreakReason::k_attribute, text);
+  if (attribute != nullptr) return t.bind_descriptor(attribute, type, nullptr, name, out);
   if (in_meta != nullptr) return t.bind_descriptor(in_meta, meta, self, name, out);
   Value* fallback = meta == &PyType_Type ? nullptr : t.find_in_class(meta, interned.getattr);
   if (fallback == nullptr) return t.missing(self, name);
@@ -311,7 +322,7 @@ static Flow super_attribute(Tracer& t, Value* super, PyObject* name, Value** out
   bool of_class = as_class(self) != nullptr && PyType_IsSubtype(as_class(self), after);
   PyTypeObject* type = of_class ? as_class(self) : type_of(self);
   if (type == nullptr || !t.ensure_version(type) || name == interned.class_ ||
-      PyUnicode_Compare(name, interned.class_) == 0)
+      PyUnicode_Compare(name, interned.class_) == 0 || inherits_changing(type, name))
     return t.stop(BreakReason::k_attribute, "super");
   PyObject* mro = type->tp_mro;
   Py_ssize_t i = 0, n = PyTuple_GET_SIZE(mro);
@@ -448,7 +459,8 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
     return false;
   if (PyTypeObject* self = as_class(object)) {
     PyTypeObject* meta = Py_TYPE(self);
-    if (!ensure_version(self) || !ensure_version(meta) || !inherits(meta, interned.getattribute, &PyType_Type))
+    if (!ensure_version(self) || !ensure_version(meta) || inherits_changing(self, name) ||
+        !inherits(meta, interned.getattribute, &PyType_Type))
       return false;
     PyObject *in_meta = _PyType_Lookup(meta, name), *found = _PyType_Lookup(self, name);
     if (in_meta == nullptr && found == nullptr) {
@@ -466,7 +478,7 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
     return found == nullptr || Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
   }
   if ((object->kind != ValueKind::kObject && object->kind != ValueKind::kTuple) || !ensure_version(type) ||
-      !inherits(type, interned.getattribute, &PyBaseObject_Type))
+      inherits_changing(type, name) || !inherits(type, interned.getattribute, &PyBaseObject_Type))
     return false;
   PyObject* in_class = _PyType_Lookup(type, name);
   PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);
@@ -513,7 +525,10 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   if (object->kind != ValueKind::kObject || python_class(object) == nullptr || has_odd_names(object))
     return stop(BreakReason::k_attribute, text);
-  PyObject* in_class = _PyType_Lookup(type, name);
+  Value* stored = nullptr;
+  PyObject* in_class = nullptr;
+  if (!find_changing(type, name, &stored, &in_class)) in_class = _PyType_Lookup(type, name);
+  if (stored != nullptr && !is_plain_content(stored)) return stop(BreakReason::k_attribute, text);
   PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);
   if (in_class != nullptr && is_heap_type(kind) && !PyType_Check(in_class)) wrap_bound(in_class, text);
   bool is_slot = false;
@@ -544,6 +559,100 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
   return Flow::kGo;
 }
 
+// ---- Classes that are stored to -------------------------------------------------------------------------------------
+
+bool Tracer::guard_kept(PyTypeObject* type, int32_t source) {
+  const uint32_t* word = kept_version(type);
+  if (word == nullptr) return false;
+  ValueId id = bound_id(reinterpret_cast<PyObject*>(type));
+  ConstantId constant = pointer_constant(word, std::string("class ") + type->tp_name);
+  Guard& check = guard(GuardKind::k_class_kept, source);
+  check.a = id;
+  check.constant = constant;
+  versions_.emplace(type, 1);
+  return true;
+}
+
+Value* Tracer::dict_of_class(PyTypeObject* type) {
+  Value*& dict = class_dicts_[type];
+  if (dict == nullptr) {
+    PyObject* self = reinterpret_cast<PyObject*>(type);
+    std::string text = std::string(type->tp_name) + ".__dict__";
+    ValueId owner = bound_id(self);
+    Guard& load = guard(GuardKind::k_field, source(text));
+    load.a = owner;
+    load.imm = offsetof(PyTypeObject, tp_dict);
+    ValueId id = load.dst = new_value();
+    dict = wrap(type->tp_dict, id, text);
+  }
+  return dict;
+}
+
+// False: no class stores to an attribute of that name, and the class's version pins what it is. Else what it is now, a
+// value in a class that is stored to or something fixed that comes before it, or null both.
+bool Tracer::find_changing(PyTypeObject* type, PyObject* name, Value** changing, PyObject** fixed) {
+  if (!inherits_changing(type, name)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* each = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (is_changing(each, name)) {
+      if (Value* value = dict_get(dict_of_class(each), name)) return *changing = force(value), true;
+    } else if (PyObject* found = PyDict_GetItemWithError(each->tp_dict, name)) {
+      return *fixed = found, true;
+    }
+  }
+  return true;
+}
+
+bool Tracer::is_plain_content(Value* value) {
+  PyTypeObject* type = type_of(value);
+  if (type == nullptr || value->kind == ValueKind::kFunction || value->kind == ValueKind::kMethod) return false;
+  return ensure_version(type) && type->tp_descr_get == nullptr && type->tp_descr_set == nullptr;
+}
+
+Flow Tracer::set_through_metaclass(Value* object, PyObject* name, Value* value) {
+  PyTypeObject *type = as_class(object), *meta = Py_TYPE(type);
+  if (!ensure_version(meta)) return stop(BreakReason::k_attribute, "store to " + text_of(name));
+  PyObject* hook = value != nullptr ? interned.setattr : interned.delattr;
+  if (inherits(meta, hook, &PyType_Type)) return set_class_attribute(object, name, value);
+  Value* own = find_in_class(meta, hook);
+  if (own == nullptr || own->kind != ValueKind::kFunction)
+    return stop(BreakReason::k_attribute, "store to " + text_of(name));
+  std::vector<Value*> arguments{object, constant(name)};
+  if (value != nullptr) arguments.push_back(value);
+  return inline_call(own, std::move(arguments), nullptr, ReturnRule::kDiscard);
+}
+
+// As type.__setattr__, or type.__delattr__.
+Flow Tracer::set_class_attribute(Value* object, PyObject* name, Value* value) {
+  if (is_made_class(as_class(object))) return set_made_attribute(object, name, value);
+  PyTypeObject *type = as_class(object), *meta = Py_TYPE(type);
+  std::string text = "store to " + std::string(type->tp_name) + "." + text_of(name);
+  auto refused = [&] { return stop(BreakReason::k_attribute, text); };
+  if (!is_heap_type(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || !ensure_version(meta) ||
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+    return refused();
+  PyObject *in_meta = _PyType_Lookup(meta, name), *held = PyDict_GetItemWithError(type->tp_dict, name);
+  bool plain = value != nullptr && PyUnicode_CheckExact(name) && text_of(name).rfind("__", 0) != 0 &&
+               (in_meta == nullptr || Py_TYPE(in_meta)->tp_descr_set == nullptr) &&
+               (held == nullptr || (Py_TYPE(held)->tp_descr_get == nullptr && Py_TYPE(held)->tp_descr_set == nullptr));
+  if (!plain || !is_plain_content(value)) return refused();
+  if (!is_changing(type, name)) {
+    Ref interned_name = Ref::share(name);
+    PyObject* own = interned_name.release();
+    PyUnicode_InternInPlace(&own);
+    expect_changes(type, Ref(own).get());
+    throw Restart{};
+  }
+  if (!ensure_version(type)) return refused();
+  Value *dict = dict_of_class(type), *before = dict_get(dict, name);
+  if (before != nullptr && (finalizes(before) || !is_plain_content(before))) return refused();
+  if (input_.policy.exporting) refuse_change();
+  if (input_.policy.pure) throw Impure{};
+  run_call(class_attribute_setter(), {object, constant(name), value});
+  dict_put(dict, name, value);
+  return Flow::kGo;
+}
+
 // The attributes that a function made here may have: one of them.
 static bool is_noted(PyObject* name) {
   return PyUnicode_Compare(name, interned.wrapped) == 0 || PyUnicode_Compare(name, interned.isabstract) == 0;
@@ -561,8 +670,7 @@ Flow Tracer::set_attribute(Value* object, PyObject* name, Value* value) {
     object->entries = {{name, value}};
     return Flow::kGo;
   }
-  if (PyTypeObject* model = as_class(object); model != nullptr && is_made_class(model))
-    return set_made_attribute(object, name, value);
+  if (as_class(object) != nullptr) return set_through_metaclass(object, name, value);
   PyTypeObject* type = type_of(object);
   if (type == nullptr || object->kind != ValueKind::kObject || python_class(object) == nullptr)
     return stop(BreakReason::k_attribute, "store to " + text_of(name));

@@ -99,6 +99,7 @@ void Verifier::guard(const Guard& guard) {
     case K::k_instance_value:
     case K::k_same:
     case K::k_pointer_field:
+    case K::k_class_kept:
     case K::k_type_is:
     case K::k_type_version:
     case K::k_class_version:

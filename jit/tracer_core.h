@@ -299,6 +299,12 @@ class Tracer {
   Flow attribute_now(Value* object, PyObject* name, Value** out);                   // within the present instruction
   Flow load_method(Value* object, PyObject* name, Value** function, Value** self);  // self null: plain callable
   bool has_attribute(Value* object, PyObject* name, bool* answer);
+  bool guard_kept(PyTypeObject* type, int32_t source);
+  bool find_changing(PyTypeObject* type, PyObject* name, Value** changing, PyObject** fixed);
+  bool is_plain_content(Value* value);  // nothing happens where it is found in a class
+  Value* dict_of_class(PyTypeObject* type);
+  Flow set_through_metaclass(Value* object, PyObject* name, Value* value);
+  Flow set_class_attribute(Value* object, PyObject* name, Value* value);
   bool ensure_version(PyTypeObject* type);  // guards the class; false: it has no version
   PyTypeObject* python_class(const Value* value);
   Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
@@ -578,6 +584,7 @@ class Tracer {
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded
+  std::unordered_map<PyTypeObject*, Value*> class_dicts_;
   ValueId function_id_ = kNoValue;
   BreakReason reason_{};
   std::string context_;

@@ -2,6 +2,7 @@
 // when something is looked at, never before: an unread local, item or attribute costs nothing.
 #include <cstring>
 
+#include "jit/changing_classes.h"
 #include "jit/containers.h"
 #include "runtime/frame.h"
 
@@ -368,13 +369,20 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
   value->type = type;
   value->complete = is_tuple;
   uint32_t version = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? type_version(type) : 0;
-  if (version != 0) {
+  if (version != 0 && inherits_changing(type)) {
+    check_type();
+    if (versions_.count(type) == 0 && !guard_kept(type, from)) throw Restart{};
+  } else if (version != 0) {
     ConstantId constant = constant_id(reinterpret_cast<PyObject*>(type), Hold::kWeak);
     Guard& check = guard(GuardKind::k_type_version, from);
     check.a = id;
     check.constant = constant;
     check.imm = version;
     versions_.emplace(type, 1);
+  } else {
+    check_type();
+  }
+  if (version != 0) {
     if (is_tuple) {
       value->items.resize(PyTuple_GET_SIZE(object));
       Guard& size = guard(GuardKind::k_tuple_size, from);
@@ -383,8 +391,6 @@ Value* Tracer::wrap(PyObject* object, ValueId id, const std::string& text) {
     } else {
       real_mutables_.push_back(value);
     }
-  } else {
-    check_type();
   }
   if (!is_tuple && (version != 0 || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))) add_content(*this, value);
   return value;

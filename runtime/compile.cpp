@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "guards/check.h"
+#include "jit/changing_classes.h"
 #include "kernels/layout.h"
 #include "runtime/backends.h"
 #include "runtime/control.h"
@@ -81,6 +82,9 @@ void learn_from_examples(Entry& entry, const Activation& activation) {
 // A class in it has changed: no version comes back.
 bool is_outdated(const SegmentCode& code) {
   for (const Guard& guard : code.plan.guards) {
+    if (guard.kind == GuardKind::k_class_kept &&
+        *static_cast<uint32_t*>(code.bindings[static_cast<size_t>(guard.constant)]) == kNeverVersion)
+      return true;
     if (guard.kind != GuardKind::k_type_version && guard.kind != GuardKind::k_class_version) continue;
     auto* type = static_cast<PyTypeObject*>(code.bindings[static_cast<size_t>(guard.constant)]);
     if (static_cast<int64_t>(type_version(type)) != guard.imm) return true;

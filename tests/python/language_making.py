@@ -188,3 +188,45 @@ def attributes_of_a_class_made_here(x):
     del Thing.n
     Thing.n = 7
     return t.double(x), Thing.n, t.word, hasattr(Thing, "m")
+
+
+class Counter:
+    total = 0
+    last = None
+    scale = 2
+
+    def __init__(self, x):
+        self.x = x
+        Counter.total += 1
+        self.number = Counter.total
+
+    def scaled(self):
+        return self.x * self.scale
+
+    @classmethod
+    def count(cls, by):
+        cls.total += by
+        return cls.total
+
+
+class Special(Counter):
+    scale = 2
+
+
+@followed(lambda: (x3(),))
+def class_that_counts(x):
+    first, second = Counter(x), Special(x)
+    Counter.last = second
+    result = second.scaled(), second.number, first.total, Counter.total, Counter.last is second, Special.last is second
+    Counter.total, Counter.last = 0, None
+    return result
+
+
+@followed(lambda: (x3(),))
+def class_method_that_counts(x):
+    Counter.count(2)
+    Special.scale = 5
+    result = Special(x).scaled(), Counter(x).scaled(), Counter.total, Counter.count(1)
+    Special.scale = 2
+    Counter.total = 0
+    return result

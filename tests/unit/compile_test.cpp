@@ -109,6 +109,18 @@ TEST(Guard, IdentityTypeAndVersions) {
   klass.slots[0] = &other;
   EXPECT_TRUE(klass.misses(1));
 
+  uint32_t word = 5;  // what its stores have left it at
+  GuardRun kept("guard class_kept a=%0 constant=#0\n", {&type});
+  kept.bindings[0] = &word;
+  type.version = 5;
+  EXPECT_TRUE(kept.holds());
+  type.version = word = 6;
+  EXPECT_TRUE(kept.holds());
+  type.version = 0;
+  EXPECT_TRUE(kept.misses(1));
+  word = 0xFFFFFFFF;
+  EXPECT_TRUE(kept.misses(1));
+
   GuardRun no_version("guard type_version a=%0 constant=#0\n", {&a});
   no_version.bindings[0] = &type;
   EXPECT_TRUE(no_version.misses(1));
