@@ -541,7 +541,12 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
   }
   if (value == nullptr) {  // what is not there cannot be deleted
     Value* held = is_slot ? slot_attribute(object, in_class, name) : own_attribute(object, name);
-    if (held == nullptr) return missing(object, name);
+    if (held == nullptr && is_slot) return missing(object, name);
+    if (held == nullptr)
+      return raise_text(
+          PyExc_AttributeError,
+          "'" + std::string(type->tp_name).substr(0, 100) + "' object has no attribute '" + text_of(name) + "'",
+          "an attribute that is not there");
   }
   changing(object);
   if (object->is_real()) {

@@ -94,7 +94,7 @@ struct ParsedCall {
   Shape shape;                    // kView: of the result; kInPlace: of the written part
   int64_t offset = 0;             // in elements
   bool copies = false;
-  bool detaches = false;       // kView: the result requires no gradient
+  int gradients = -1;          // kView: of the result's layout; -1: as a view's of its base
   bool requires_grad = false;  // kOp: a creation asks for it
   Arguments arguments;         // kMetadata, kScalarRead, kOther: what row->run gets
 

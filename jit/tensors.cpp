@@ -317,7 +317,8 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
     case CallKind::kView: {
       Value* base = operand_value(call.operands[0]);
       if (base == nullptr) return stop(BreakReason::k_tensor_call, "the base of a view");
-      uint8_t gradients = call.detaches ? 0 : view_gradients(*base->layout, grad_mode_);
+      uint8_t gradients =
+          call.gradients >= 0 ? static_cast<uint8_t>(call.gradients) : view_gradients(*base->layout, grad_mode_);
       if (call.copies && gradients != 0) gradients = kRequiresGrad | kComputed;
       Layout* layout = keep_layout(intern_layout(base->layout->dtype, call.shape, gradients));
       if (dynamic || has_words || call.copies) {

@@ -133,6 +133,20 @@ PyObject* backward(const Arguments& arguments) {
   return nullptr;
 }
 
+// Another tensor over the same memory.
+bool parse_parameter(ParsedCall* call) {
+  TensorObject* tensor;
+  bool requires_grad;
+  if (!read_tensor(*call, 0, &tensor) || !read_bool(*call, 1, true, &requires_grad)) return false;
+  if (requires_grad && info(tensor->layout->dtype).kind != DTypeKind::kFloatingKind) {
+    PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+    return false;
+  }
+  set_view(call, shape_of(*tensor->layout), /*offset=*/0);
+  call->gradients = kParameter | (requires_grad ? kRequiresGrad : 0);
+  return true;
+}
+
 int assign_requires_grad(PyObject* self, PyObject* value, void*) {
   if (value == nullptr) {
     PyErr_SetString(PyExc_AttributeError, "requires_grad of a Tensor cannot be deleted");
@@ -159,6 +173,9 @@ const FunctionRow kMethods[] = {
     {"retain_grad", "self", kOther, nullptr, retain_grad, "Nothing: there are no derivatives yet."},
     {"backward", "self, gradient=None, retain_graph=None, create_graph=False, inputs=None", kOther, nullptr, backward,
      "NotImplementedError: there are no derivatives yet."},
+};
+const FunctionRow kFunctions[] = {
+    {"_make_parameter", "data, requires_grad", CallKind::kView, parse_parameter, nullptr, "See kt.nn.Parameter."},
 };
 const FunctionRow kAttributes[] = {
     {"requires_grad", "self", kMetadata, nullptr, requires_grad_value, "Whether derivatives would be wanted: a flag."},
@@ -195,21 +212,6 @@ PyObject* set_gradients_method(PyObject*, PyObject* args) {
   return Py_NewRef(tensor);
 }
 
-// make_parameter(tensor, requires_grad): another tensor over the same memory.
-PyObject* make_parameter(PyObject*, PyObject* args) {
-  PyObject* data;
-  int requires_grad;
-  if (!PyArg_ParseTuple(args, "O!p", &TensorType, &data, &requires_grad)) return nullptr;
-  const TensorObject* tensor = as_tensor(data);
-  if (requires_grad && info(tensor->layout->dtype).kind != DTypeKind::kFloatingKind) {
-    PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
-    return nullptr;
-  }
-  PyObject* made = make_view(tensor, shape_of(*tensor->layout), 0);
-  if (made != nullptr) set_gradients(made, static_cast<uint8_t>(kParameter | (requires_grad ? kRequiresGrad : 0)));
-  return made;
-}
-
 PyMethodDef methods[] = {
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
      "is_grad_enabled()\n--\n\nWhether results of tensors that require gradients require them too."},
@@ -219,12 +221,12 @@ PyMethodDef methods[] = {
      "_change_grad_mode(mode): 0 on, 1 off, 2 inference; answers what it was"},
     {"_gradients", gradients_of, METH_O, "_gradients(object): the bits of a tensor's layout, 0 of anything else"},
     {"_set_gradients", set_gradients_method, METH_VARARGS, "_set_gradients(tensor, bits): answers the tensor"},
-    {"_make_parameter", make_parameter, METH_VARARGS, "_make_parameter(tensor, requires_grad): see kt.nn.Parameter"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 std::span<const FunctionRow> gradient_method_rows() { return kMethods; }
+std::span<const FunctionRow> gradient_function_rows() { return kFunctions; }
 std::span<const FunctionRow> gradient_attribute_rows() { return kAttributes; }
 setter gradient_setter(const char* attribute) {
   if (attribute == std::string_view("requires_grad")) return assign_requires_grad;

@@ -8,6 +8,7 @@ namespace kintsugi {
 
 // Methods and attributes: requires_grad_, backward, is_leaf, grad, ...
 std::span<const FunctionRow> gradient_method_rows();
+std::span<const FunctionRow> gradient_function_rows();
 std::span<const FunctionRow> gradient_attribute_rows();
 setter gradient_setter(const char* attribute);  // null: it cannot be set
 

@@ -237,6 +237,7 @@ bool init_rows(Borrowed module) {
   for (const FunctionRow& row : gradient_method_rows()) tables.methods.push_back(row);
   for (const FunctionRow& row : function_rows()) tables.functions.push_back(row);
   for (const FunctionRow& row : function_form_rows()) tables.functions.push_back(row);
+  for (const FunctionRow& row : gradient_function_rows()) tables.functions.push_back(row);
   for (const FunctionRow& row : attribute_rows()) tables.attributes.push_back(row);
   for (const FunctionRow& row : gradient_attribute_rows()) tables.attributes.push_back(row);
   constexpr auto kMethods = method_entries(std::make_index_sequence<kMaxRows>());
@@ -329,7 +330,7 @@ PyObject* execute_view(const ParsedCall& call) {
   PyObject* base = call.operands[0].object;
   if (!call.copies) {
     PyObject* view = make_view(as_tensor(base), call.shape, call.offset);
-    if (view != nullptr && call.detaches) set_gradients(view, 0);
+    if (view != nullptr && call.gradients >= 0) set_gradients(view, static_cast<uint8_t>(call.gradients));
     return view;
   }
   Ref copy(apply_op(Op::k_copy, &base, 1, Attributes()));

@@ -256,7 +256,7 @@ bool parse_squeeze(ParsedCall* call) {
 bool parse_detach(ParsedCall* call) {
   TensorObject* self;
   if (!read_tensor(*call, 0, &self)) return false;
-  call->detaches = true;
+  call->gradients = 0;
   set_view(call, shape_of(*self->layout), 0);
   return true;
 }

@@ -1,6 +1,7 @@
 """The base class of modules: what they hold by name, their calls and hooks, their state."""
 import collections
 import itertools
+from collections.abc import Mapping
 
 from .. import _runtime
 from .._grad_mode import no_grad
@@ -298,10 +299,10 @@ class Module:
         memo = set()
         for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
             for name, value in getattr(module, members).items():
-                if value is None or id(value) in memo:
+                if value is None or value in memo:
                     continue
                 if remove_duplicate:
-                    memo.add(id(value))
+                    memo.add(value)
                 yield path + ("." if path else "") + name, value
 
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
@@ -405,7 +406,7 @@ class Module:
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies the tensors in. strict: RuntimeError that lists missing and unexpected names; sizes must always agree."""
-        if not isinstance(state_dict, collections.abc.Mapping):
+        if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         missing, problems, known = [], [], set()
         self._load(state_dict, "", assign, missing, problems, known)

@@ -18,4 +18,4 @@ class Parameter(metaclass=_OfParameters):
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = _runtime.zeros(0)
-        return _runtime._make_parameter(data, requires_grad)
+        return _runtime._make_parameter(data, bool(requires_grad))
