@@ -198,15 +198,19 @@ Flow Tracer::class_step(const Instruction& in) {
       PyObject* name = PyTuple_GET_ITEM(code_names, in.argument);
       Value* value = dict_get(names, name);
       if (value == nullptr) return load_global(*this, name, /*push_null=*/false);
+      if (is_automatic(value)) return stop(BreakReason::k_instruction, "an auto() in the body of an enum");
       now.stack.push_back(value);
       return Flow::kGo;
     }
     case Opcode::k_STORE_NAME: {
+      if (now.stores_once && dict_get(names, PyTuple_GET_ITEM(code_names, in.argument)) != nullptr)
+        return stop(BreakReason::k_instruction, "a name stored again in the body of an enum");
       dict_put(names, PyTuple_GET_ITEM(code_names, in.argument), now.stack.back());
       now.stack.pop_back();
       return Flow::kGo;
     }
     case Opcode::k_DELETE_NAME: {
+      if (now.stores_once) return stop(BreakReason::k_instruction, "a deletion in the body of an enum");
       PyObject* name = PyTuple_GET_ITEM(code_names, in.argument);
       if (dict_get(names, name) == nullptr) return no_such_name(*this, name);
       return dict_delete_item(names, constant(name));

@@ -97,6 +97,10 @@ bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObj
 bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& arguments, PyObject* names, Flow* flow);
 bool is_typed_tuple(Tracer& t, const std::vector<Value*>& bases);  // typing.NamedTuple
 Flow make_typed_tuple(Tracer& t, Value* name, Value* base, Value* names, Value** out);
+bool makes_enum(Tracer& t, PyTypeObject* meta, const std::vector<Value*>& bases);  // enums.cpp
+Flow make_enum_class(Tracer& t, PyTypeObject* meta, Value* name, const std::vector<Value*>& bases, Value* names,
+                     Value* cell, Value** out);
+bool is_automatic(const Value* value);
 Ref field_of_model(Tracer& t, PyObject* name, Value* field);  // of dataclasses.field(); null: another value
 // hash() of what says in Python how it hashes; *out null: of something else.
 Flow hash_in_python(Tracer& t, Value* value, Value** out);

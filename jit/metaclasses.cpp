@@ -384,6 +384,7 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
   if (!keywords) throw Restart{};
   keep(keywords.get());
   PyObject* given = rest.empty() ? nullptr : keywords.get();
+  bool is_enum = false;
   Value *space = make(ValueKind::kDict), *cell = nullptr;
   std::vector<Value*> all{force(arguments[1])};
   if (!typed) {
@@ -392,7 +393,10 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
     all.push_back(tuple_of(bases));
     std::vector<Value*> asked = all;
     asked.insert(asked.end(), rest.begin(), rest.end());
-    if (Flow flow = prepare_names(*this, meta, std::move(asked), given, &space); flow != Flow::kGo) return flow;
+    is_enum = rest.empty() && makes_enum(*this, meta, bases);
+    if (Flow flow = is_enum ? Flow::kGo : prepare_names(*this, meta, std::move(asked), given, &space);
+        flow != Flow::kGo)
+      return flow;
     if (space == nullptr) return stop(BreakReason::k_instruction, "a class whose making runs code");
   }
   auto enter = [&](Value**) {
@@ -401,6 +405,7 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
     callee.bytecode = &bytecode;
     callee.function = body;
     callee.names = space;
+    callee.stores_once = is_enum;
     callee.locals.assign(static_cast<size_t>(body->code->co_nlocalsplus), null());
     callee.number = ++frame_count_;
     return Flow::kGo;
@@ -410,6 +415,7 @@ Flow Tracer::build_class(std::vector<Value*>& arguments, PyObject* names, Value*
   if (cell->kind != ValueKind::kCell) cell = nullptr;
   if (typed && cell != nullptr) return stop(BreakReason::k_instruction, "a named tuple with super()");
   if (typed) return make_typed_tuple(*this, force(arguments[1]), force(bases[0]), space, out);
+  if (is_enum) return make_enum_class(*this, meta, force(arguments[1]), bases, space, cell, out);
   all.push_back(space);
   all.insert(all.end(), rest.begin(), rest.end());
   return call_metaclass(meta, all, given, cell, out);

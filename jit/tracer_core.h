@@ -40,6 +40,7 @@ struct TraceFrame {
   Value* function;
   Value* globals = nullptr;
   Value* names = nullptr;      // of a class statement's body: the dict in which it stores
+  bool stores_once = false;    // and which refuses to have a name stored again
   std::vector<Value*> locals;  // localsplus
   std::vector<Value*> stack;
   std::vector<Value*> before;  // the stack when the present instruction began

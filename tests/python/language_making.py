@@ -1,5 +1,6 @@
 """Classes whose making calls code: __init_subclass__, __set_name__, metaclasses; and classes that change."""
 import abc
+import enum
 
 import kintsugi as kt
 from language_programs import effects, followed, x3
@@ -230,3 +231,45 @@ def class_method_that_counts(x):
     Special.scale = 2
     Counter.total = 0
     return result
+
+
+@followed(lambda: (x3(),))
+def enum_in_a_function(x):
+    class Color(enum.Enum):
+        RED = 1
+        GREEN = "g"
+        ROUGE = 1
+
+        def low(self):
+            return self.name.lower()
+    return x + Color.RED.value, Color.GREEN.low(), Color.ROUGE is Color.RED, Color(1) is Color.RED, Color["GREEN"].value, \
+        len(Color), [m.name for m in Color], repr(Color.RED), isinstance(Color.RED, Color), Color.RED in Color, {Color.RED: 2}[Color(1)]
+
+
+@followed(lambda: (x3(),))
+def enum_with_auto_in_a_function(x):
+    class Level(enum.Enum):
+        LOW = enum.auto()
+        HIGH = enum.auto()
+
+        @property
+        def double(self):
+            return self.value * 2
+
+        @classmethod
+        def first(cls):
+            return cls.LOW
+    match Level(2):
+        case Level.HIGH:
+            x = x + 1
+    return x * Level.HIGH.double, Level.first().name, {m.name: m.value for m in Level}
+
+
+@followed(lambda: (x3(),))
+def flag_in_a_function(x):
+    class Access(enum.Flag):
+        READ = enum.auto()
+        WRITE = enum.auto()
+        BOTH = 3
+    both = Access.READ | Access.WRITE
+    return x + Access.READ.value, both is Access.BOTH, Access.READ in both, [m.name for m in Access], (both & Access.READ).name

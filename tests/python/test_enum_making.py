@@ -1,0 +1,168 @@
+"""Enums made in compiled functions, against plain runs. What is followed without a break is in language_making.py."""
+import enum
+import gc
+import pickle
+
+import pytest
+
+import kintsugi as kt
+from language_programs import x3
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    kt._dynamo.reset()
+
+
+def plain(x):
+    class Color(enum.Enum):
+        RED = 1
+        GREEN = "g"
+        ROUGE = 1
+        def low(self):
+            return self.name.lower()
+    return x + Color.RED.value, Color.GREEN.low(), Color.ROUGE is Color.RED, Color(1) is Color.RED, Color["GREEN"].value, len(Color), [m.name for m in Color], repr(Color.RED), str(Color.RED), isinstance(Color.RED, Color), Color.RED == Color.GREEN, Color.RED in Color
+
+
+def autos(x):
+    class Level(enum.Enum):
+        LOW = enum.auto()
+        HIGH = enum.auto()
+        @property
+        def double(self):
+            return self.value * 2
+        @classmethod
+        def first(cls):
+            return cls.LOW
+        def me(self):
+            return __class__
+    return x * Level.HIGH.double, Level.first().name, Level.LOW.me() is Level, [m.value for m in Level], {m.name: m.value for m in Level}
+
+
+def leaves(x):
+    class Color(enum.Enum):
+        RED = (1, 2)
+        BLUE = None
+    c = Color.RED
+    return c, Color, [Color.BLUE], x + c.value[0], Color.__members__
+
+
+def flags(x):
+    class Access(enum.Flag):
+        READ = enum.auto()
+        WRITE = enum.auto()
+        BOTH = 3
+    return x + Access.READ.value, (Access.READ | Access.WRITE) is Access.BOTH, Access.READ in Access.BOTH, [m.name for m in Access], (Access.BOTH & Access.READ).name
+
+
+def missing(x):
+    class Color(enum.Enum):
+        RED = 1
+    try:
+        Color(7)
+    except ValueError as e:
+        return str(e), x + 1
+
+
+def again(x):
+    class Color(enum.Enum):
+        RED = 1
+        RED = 2
+
+
+def keys(x):
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+    d = {Color.RED: x, Color.BLUE: 2}
+    return d[Color.RED] + d[Color.BLUE], Color.RED in d, {Color.RED, Color.BLUE, Color.RED} == set(Color)
+
+
+def matched(x):
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+    match Color(2):
+        case Color.RED:
+            return x
+        case Color.BLUE:
+            return x + 2
+
+
+def odd(x):
+    class A(enum.Enum):
+        x = enum.auto()
+        y = x
+    class B(enum.Enum):
+        name = 1
+    class C(enum.Enum):
+        a = [1]
+
+        def __init__(self, v):
+            self.v = v
+    class D(enum.IntEnum):
+        a = 1
+    class E(enum.Enum):
+        _ignore_ = ["z"]
+        z = 2
+        q = 1
+    class F(enum.Enum):
+        def __new__(cls, v):
+            made = object.__new__(cls)
+            made._value_ = v * 2
+            return made
+        t = 1
+    try:
+        class G(B):
+            pass
+    except TypeError as e:
+        err = str(e)
+    return A.y.value, B.name, C.a.v, D.a + 1, list(E), F.t.value, err
+
+
+def shown(value):
+    if isinstance(value, kt.Tensor):
+        return value.tolist()
+    if isinstance(value, enum.Enum):
+        return type(value).__qualname__, value.name, shown(value.value), list(value.__dict__)
+    if isinstance(value, type):
+        return value.__qualname__, value.__module__, [shown(member) for member in value], list(vars(value))
+    if isinstance(value, (list, tuple)):
+        return [shown(each) for each in value]
+    return [(key, shown(each)) for key, each in value.items()] if hasattr(value, "items") else value
+
+
+def outcome(function):
+    try:
+        return shown(function(x3()))
+    except Exception as error:
+        return repr(error)
+
+
+PROGRAMS = [each for each in list(globals().values()) if getattr(each, "__code__", None) is not None
+            and each.__module__ == __name__ and each.__code__.co_varnames[:1] == ("x",)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
+def test_program(program):
+    want = outcome(program)
+    fast = kt.compile(program)
+    for _ in range(3):
+        assert outcome(fast) == want
+
+
+def test_each_call_makes_another():
+    def program(x):
+        class Color(enum.Enum):
+            RED = 1
+        Color.__qualname__ = "Color"
+        globals()["Color"] = Color
+        return Color
+    fast = kt.compile(program)
+    first, second = fast(x3()), fast(x3())
+    assert first is not second and first.RED is not second.RED and type(first.RED) is first
+    assert pickle.loads(pickle.dumps(second.RED)) is second.RED
+    assert second["RED"] is second(1) is second.RED and second.RED in second
+    del globals()["Color"], first, second
+    gc.collect()
+    assert not [each for each in enum.Enum.__subclasses__() if each.__module__ == __name__]
