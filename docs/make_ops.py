@@ -47,10 +47,10 @@ def ulp(row):
 
 def made_of_others():
     """A row for each function that others make: its name, parameters and what it says of itself; whether tensors have it too."""
-    tree = ast.parse((ROOT / "python" / "kintsugi" / "functions.py").read_text())
+    tree, einsum = (ast.parse((ROOT / "python" / "kintsugi" / name).read_text()) for name in ("functions.py", "_einsum.py"))
     loop = next(each for each in tree.body if isinstance(each, ast.For))
     methods = {name.id for name in loop.iter.elts}
-    for each in tree.body:
+    for each in tree.body + einsum.body:
         if isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
             yield (f"| `{each.name}({ast.unparse(each.args)})` | {ast.get_docstring(each).splitlines()[0].replace('|', chr(92) + '|')} | "
                    f"{'yes' if each.name in methods else ''} |")

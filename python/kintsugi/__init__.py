@@ -15,16 +15,16 @@ if hasattr(_runtime, '_driver'):
     from kintsugi._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
     from kintsugi.functions import (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, empty, empty_like, equal, erf, flip, get_default_dtype,
                                     hstack, index_select, is_floating_point, isclose, isfinite, isinf, isnan, linspace, logical_xor, masked_fill,
-                                    masked_select, max, min, mm, movedim, nan_to_num, narrow, norm, numel, outer, rand_like, randn_like,
+                                    masked_select, max, min, mm, movedim, nan_to_num, narrow, norm, numel, outer, prod, rand_like, randn_like,
                                     reciprocal, roll, rsqrt, select, sign, sort, split, square, std, topk, tril, triu, unbind, var, vstack)
     if os.environ.get('TORCH_LOGS'):
         from kintsugi import _logging  # noqa: F401
-    _ON_USE |= {'_higher_order_ops': ('cond',), 'cuda': (), 'fx': (), 'library': ('ops',), 'nn': (), 'utils': ()}
-    __all__ += ['allclose', 'bmm', 'chunk', 'clamp', 'compile', 'compiler', 'cond', 'count_nonzero', 'cuda', 'diag', 'dot',
+    _ON_USE |= {'_einsum': ('einsum',), '_higher_order_ops': ('cond',), 'cuda': (), 'fx': (), 'library': ('ops',), 'nn': (), 'utils': ()}
+    __all__ += ['allclose', 'bmm', 'chunk', 'clamp', 'compile', 'compiler', 'cond', 'count_nonzero', 'cuda', 'diag', 'dot', 'einsum',
                 'empty', 'empty_like', 'enable_grad', 'equal', 'erf', 'flip', 'fx', 'get_default_dtype', 'hstack',
                 'index_select', 'inference_mode', 'is_floating_point', 'isclose', 'isfinite', 'isinf', 'isnan', 'library',
                 'linspace', 'log_softmax', 'logical_xor', 'masked_fill', 'masked_select', 'max', 'min', 'mm', 'movedim',
-                'nan_to_num', 'narrow', 'nn', 'no_grad', 'norm', 'numel', 'ops', 'outer', 'rand_like', 'randn_like',
+                'nan_to_num', 'narrow', 'nn', 'no_grad', 'norm', 'numel', 'ops', 'outer', 'prod', 'rand_like', 'randn_like',
                 'reciprocal', 'roll', 'rsqrt', 'select', 'set_grad_enabled', 'sigmoid', 'sign', 'softmax', 'sort', 'split',
                 'square', 'std', 'topk', 'tril', 'triu', 'unbind', 'utils', 'var', 'vstack']
 

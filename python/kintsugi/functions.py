@@ -204,6 +204,26 @@ def norm(input, p=2, dim=None, keepdim=False):
     return (abs(input) ** p).sum(dim, keepdim) ** (1.0 / p)
 
 
+def prod(input, dim=None, keepdim=False, *, dtype=None):
+    """The product of all elements, or along a dimension: its first half times its second, until one is left. Integers and bools: int64."""
+    if dtype is None:
+        dtype = input.dtype if input.dtype.is_floating_point else _rt.int64
+    whole, at = dim is None, 0 if dim is None else _dim(input, dim)
+    input = (input.reshape(-1) if whole else input).to(dtype).clone()
+    while input.shape[at] > 1:
+        size = input.shape[at]
+        half = size // 2
+        left = _part(input, at, 2 * half, size)
+        input = _part(input, at, 0, half) * _part(input, at, half, 2 * half)
+        if size > 2 * half:
+            input = _rt.cat([input, left], at)
+    if input.shape[at] == 0:
+        shape = list(input.shape)
+        shape[at] = 1
+        input = _rt.ones(shape, dtype=dtype)
+    return input if keepdim and not whole else select(input, at, 0)
+
+
 def sort(input, dim=-1, descending=False, stable=False):
     """(values, indices) in ascending order along a dimension; equal elements stay in order, NaN is greatest."""
     indices = input.argsort(dim, descending)
@@ -436,7 +456,7 @@ def get_default_dtype():
 # What tensors have as methods too, by the same names.
 for _function in (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, equal, erf, expand_as, flip, index_select, isclose, isfinite,
                   isinf, isnan, log_softmax, logical_xor, masked_fill, masked_select, max, min, mm, movedim, nan_to_num, narrow, new_full,
-                  new_ones, new_tensor, new_zeros, norm, outer, reciprocal, repeat, roll, rsqrt, select, sigmoid, sign, softmax, sort,
+                  new_ones, new_tensor, new_zeros, norm, outer, prod, reciprocal, repeat, roll, rsqrt, select, sigmoid, sign, softmax, sort,
                   split, square, std, topk, tril, triu, unbind, var, view_as):
     _rt._add_method(_function.__name__, _function)
 _rt._add_method("new_empty", new_zeros)
