@@ -57,8 +57,7 @@ void Tracer::generator_recipe(Value* generator, Recipe* recipe) {
 Flow Tracer::make_generator() {
   if (frames_.size() == 1) return stop(BreakReason::k_generator, "a generator function");
   TraceFrame& now = frame();
-  if (now.rule == ReturnRule::kInit || now.rule == ReturnRule::kTruth || now.rule == ReturnRule::kNotTruth)
-    restart_without_this_call();  // what raises, or never asks the generator for anything
+  if (now.rule == ReturnRule::kInit) restart_without_this_call();  // it raises
   TraceFrame& caller = frames_[frames_.size() - 2];
   Value* generator = make(ValueKind::kGenerator);
   generator->code = now.bytecode->code;

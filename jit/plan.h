@@ -120,11 +120,9 @@ inline constexpr int kGeneratorFinished = -2;
 
 // What the result of a callee that is continued on its own becomes for its caller (see FrameState).
 enum class ReturnRule : uint8_t {
-  kPush,      // the value
-  kDiscard,   // nothing: what the instruction leaves is on the stack already (a setter)
-  kInit,      // the same for __init__, which must answer None
-  kTruth,     // bool(value): __bool__, __contains__
-  kNotTruth,  // the opposite: not in
+  kPush,     // the value
+  kDiscard,  // nothing: what the instruction leaves is on the stack already (a setter)
+  kInit,     // the same for __init__, which must answer None
   // The value in place of the object on top, whose attribute it is; an AttributeError gets to know of that object and
   // of the instruction's name. kNamedAttribute: in place of object and name.
   kAttribute,

@@ -43,9 +43,8 @@ constexpr const char* kBreakNames[] = {
 // In the order of the enumerators.
 constexpr const char* kConstantNames[] = {"int", "float", "string", "layout", "object", "pointer"};
 constexpr const char* kExitNames[] = {"return", "next", "step", "raise", "hand_over"};
-constexpr const char* kRuleNames[] = {"push",      "discard",         "init",     "truth", "not_truth",
-                                      "attribute", "named_attribute", "iterator", "next",  "next_or",
-                                      "class",     "resumed"};
+constexpr const char* kRuleNames[] = {"push",     "discard", "init",    "attribute", "named_attribute",
+                                      "iterator", "next",    "next_or", "class",     "resumed"};
 constexpr const char* kRecipeNames[] = {
     "value",     "null",         "constant",  "box_int",  "box_float",      "box_bool",
     "tuple",     "list",         "dict",      "set",      "slice",          "cell",

@@ -68,11 +68,6 @@ bool apply_rule(Activation& activation, ReturnRule rule, const std::string& refu
               : rule == ReturnRule::kAttribute || rule == ReturnRule::kNextOr   ? 1
                                                                                 : 0;
   for (; above > 0; --above) Py_DECREF(activation.stack()[--activation.depth]);
-  if (rule == ReturnRule::kTruth || rule == ReturnRule::kNotTruth) {
-    int truth = PyObject_IsTrue(result.get());
-    if (truth < 0) return false;
-    result = Ref(PyBool_FromLong((truth != 0) == (rule == ReturnRule::kTruth)));
-  }
   activation.stack()[activation.depth++] = result.release();
   return true;
 }

@@ -61,7 +61,7 @@ step drop a=%7
 exit !0 return result=@2 owned=%3,%5,%6
 exit !1 raise error=#3
   frame code=#4 offset=7 depth=1 slots=0:@0,3:@1
-  frame code=#4 function=@0 rule=not_truth
+  frame code=#4 function=@0 rule=next_or
 exit !2 step owned=%3 break=0
   frame code=#4 offset=3
 recipe @0 constant constant=#4
@@ -98,7 +98,7 @@ TEST(PlanText, RoundTripsEveryPart) {
   EXPECT_EQ(to_text(plan), everything());
   EXPECT_EQ(plan.constants[3].text, "a \"b\"\n\\c");
   EXPECT_EQ(std::bit_cast<uint64_t>(plan.constants[6].f64), 0x7ff8000000000001u);
-  EXPECT_EQ(plan.exits[1].frames[1].rule, ReturnRule::kNotTruth);
+  EXPECT_EQ(plan.exits[1].frames[1].rule, ReturnRule::kNextOr);
   EXPECT_EQ(plan.groups[0].nodes[1].attributes.dtype, DType::k_float64);
   EXPECT_EQ(plan.ops[0].attributes.draw, static_cast<uint64_t>(-6));
 }
