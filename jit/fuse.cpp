@@ -86,6 +86,7 @@ class Fuser {
     }
     now_ = static_cast<int>(trace_.records.size());
     demand(uses_.of_exit(plan_.final_exit));
+    if (fuse_) join_groups();
     steps_.insert(steps_.begin(), std::make_move_iterator(prologue_.begin()), std::make_move_iterator(prologue_.end()));
     plan_.steps = std::move(steps_);
     hold_loaded();
@@ -460,6 +461,85 @@ class Fuser {
     plan_.groups.push_back(std::move(dynamic));
     steps_.push_back(std::move(step));
     mark_done(group);
+  }
+
+  // ---- Groups of unknown sizes
+  // Each is a step of its own, since each may raise at its instruction. Where several follow one another, a step ahead
+  // of them runs them all as one kernel, if the sizes turn out to be equal: then none can raise.
+
+  const Node& node_of(const Step& step) const { return trace_.nodes[static_cast<size_t>(producer_.get(step.dst))]; }
+
+  bool may_join(const Step& step) const {
+    if (step.kind != StepKind::k_group) return false;
+    const Node& node = node_of(step);
+    if (node.may_raise || node.layout->rank == 0) return false;
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](const NodeOperand& operand) {
+      return operand.is_number || operand.layout->rank == 0 || operand.layout->rank == node.layout->rank;
+    });
+  }
+
+  void join_groups() {
+    std::vector<Step> before;
+    before.swap(steps_);
+    for (size_t at = 0, end = 0; at < before.size(); at = end) {
+      end = at;
+      while (end < before.size() && may_join(before[end]) &&
+             node_of(before[end]).layout->rank == node_of(before[at]).layout->rank)
+        ++end;
+      Step ahead = make_step(StepKind::k_groups_ahead);
+      while (end > at + 1 && !describe_joined(before, at, end, &ahead)) --end;
+      bool joined = end > at + 1;
+      if (joined) steps_.push_back(ahead);
+      end = std::max(end, at + 1);
+      for (size_t i = at; i < end; ++i) {
+        if (joined) before[i].c = ahead.dst;
+        steps_.push_back(std::move(before[i]));
+      }
+    }
+  }
+
+  // False: too many operands for one kernel.
+  bool describe_joined(const std::vector<Step>& steps, size_t at, size_t end, Step* ahead) {
+    std::set<ValueId> used;
+    auto use = [&](const std::vector<ValueId>& values) { used.insert(values.begin(), values.end()); };
+    for (size_t i = end; i < steps.size(); ++i) {
+      use(uses_.of(steps[i]));
+      if (steps[i].on_fail != kNoExit) use(uses_.of_exit(steps[i].on_fail));
+    }
+    use(uses_.of_exit(plan_.final_exit));
+    KernelCall call;
+    std::vector<int> nodes;
+    for (size_t i = at; i < end; ++i) {
+      if (used.count(steps[i].dst) != 0) {
+        KernelOutput output;
+        output.value = static_cast<int16_t>(nodes.size());
+        output.dtype = node_of(steps[i]).layout->dtype;
+        call.spec.outputs.push_back(output);
+      }
+      nodes.push_back(producer_.get(steps[i].dst));
+    }
+    if (call.spec.outputs.empty()) return false;
+    Inputs inputs;
+    if (!describe(nodes, call.spec.outputs.size(), &inputs, &call.spec.body)) {
+      call.spec.body.clear();
+      return false;
+    }
+    std::vector<const Layout*> layouts;
+    ahead->list.clear();
+    add_inputs(inputs, &call, ahead, &layouts);
+    for (size_t i = 0; i < layouts.size(); ++i)
+      if (layouts[i] != nullptr && layouts[i]->rank == 0) call.spec.inputs[i].access = Access::kUniform;
+    for (KernelOutput& output : call.spec.outputs) {
+      output.value = static_cast<int16_t>(output.value + static_cast<int>(inputs.operands.size()));
+      call.operand_kinds.push_back(0);
+    }
+    set_space(&call, node_of(steps[at]).layout);  // today's
+    call.count = node_of(steps[at]).layout->count;
+    ahead->imm = static_cast<int64_t>(end - at);
+    ahead->dst = plan_.value_count++;
+    ahead->index = static_cast<int32_t>(plan_.kernels.size());
+    plan_.kernels.push_back(std::move(call));
+    return true;
   }
 
   void mark_done(const std::vector<int>& group) {

@@ -304,6 +304,29 @@ void Tracer::advance_real(Value* iterator, Value* item, ExitId exit) {
   step.dst = dst;
 }
 
+// Where nothing follows a loop over a range but the return of a local, the loop's own segment returns it, and none has
+// to be compiled for that after a loop that ran for so long that nothing of the compiler is in the caches any more.
+ExitId Tracer::end_of_walk(Value* iterator) {
+  TraceFrame& now = frame();
+  const Instruction& loop = now.bytecode->at(now.at);
+  if (iterator->iterator != IteratorKind::kRealRange || loop.opcode != Opcode::k_FOR_ITER ||
+      loop.offset != input_.offset || changed_ || now.stack.back() != iterator || handled_ != nullptr ||
+      !exceptions_.empty() || !generators_.empty() || input_.policy.watched || input_.policy.break_everywhere ||
+      (input_.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0)
+    return exit_here(ExitKind::kStep);
+  const Instruction& load = now.bytecode->at(loop.target);
+  if (load.opcode != Opcode::k_LOAD_FAST || now.bytecode->at(load.next).opcode != Opcode::k_RETURN_VALUE ||
+      now.locals[static_cast<size_t>(load.argument)]->kind == ValueKind::kNull)
+    return exit_here(ExitKind::kStep);
+  recipes_.clear();
+  Exit exit;
+  exit.kind = ExitKind::kReturn;
+  exit.result = recipe_of(now.locals[static_cast<size_t>(load.argument)]);
+  recipes_.clear();
+  plan().exits.push_back(std::move(exit));
+  return static_cast<ExitId>(plan().exits.size() - 1);
+}
+
 // ---- One after the other -------------------------------------------------------------------------------------------
 
 Tracer::Next Tracer::next(Value* iterator, Value** out) {
@@ -316,7 +339,7 @@ Tracer::Next Tracer::next(Value* iterator, Value** out) {
   if (iterator->kind != ValueKind::kIterator || is_view(iterator)) return Next::kUnknown;
   if (is_real_walk(iterator)) {
     if (Next result = peek_real(iterator, out); result != Next::kItem) return result;
-    advance_real(iterator, *out, exit_here(ExitKind::kStep));
+    advance_real(iterator, *out, end_of_walk(iterator));
     return Next::kItem;
   }
   if (iterator->is_real()) return Next::kUnknown;

@@ -35,6 +35,7 @@ class Verifier {
   void guard(const Guard& guard);
   void step(const Step& step);
   void kernel_step(const Step& step);
+  void groups_ahead(const Step& step);
   void exit(ExitId id);
   void recipe(RecipeId id);
 
@@ -140,6 +141,7 @@ void Verifier::step(const Step& step) {
         for (size_t i = 1; i < group.outputs.size(); ++i) define(step.dst + static_cast<ValueId>(i));
       }
       break;
+    case StepKind::k_groups_ahead: groups_ahead(step); break;
     case StepKind::k_run_op:
       index(step.index, plan_.ops.size(), "op");
       if (fault_.empty() && plan_.ops[static_cast<size_t>(step.index)].operand_kinds.size() != step.list.size()) {
@@ -193,6 +195,23 @@ void Verifier::kernel_step(const Step& step) {
         info(call.spec.inputs[i].dtype).kind != DTypeKind::kFloatingKind) {
       fail("operand " + std::to_string(i) + " is a float where the kernel takes an integer");
     }
+  }
+}
+
+// The steps that follow are those groups, one node each, and look at its word.
+void Verifier::groups_ahead(const Step& step) {
+  index(step.index, plan_.kernels.size(), "kernel");
+  if (!fault_.empty()) return;
+  const KernelCall& call = plan_.kernels[static_cast<size_t>(step.index)];
+  if (call.spec.inputs.size() != step.list.size() || call.operand_kinds.size() < step.list.size())
+    fail("the list does not fit the kernel's inputs");
+  const int64_t left = plan_.steps.data() + plan_.steps.size() - 1 - &step;
+  if (step.imm < 1 || step.imm > left) return fail("fewer steps follow");
+  for (int64_t g = 1; g <= step.imm; ++g)
+    if ((&step)[g].kind != StepKind::k_group || (&step)[g].c != step.dst) fail("other steps follow");
+  for (const KernelOutput& output : call.spec.outputs) {
+    const auto node = output.value - static_cast<int64_t>(call.spec.inputs.size());
+    if (output.reduces || node < 0 || node >= step.imm) fail("the kernel has other outputs");
   }
 }
 

@@ -511,6 +511,7 @@ class Tracer {
   static bool is_real_walk(const Value* iterator);  // a real iterator that guards look into
   Next peek_real(Value* iterator, Value** out);     // its next item, as it is at the entry
   void advance_real(Value* iterator, Value* item, ExitId exit);
+  ExitId end_of_walk(Value* iterator);  // where it is exhausted
   int64_t remaining(Value* iterator);                      // items left if known, else -1
   enum class Asks { kNothing, kHint };                     // what the walker asks of an object first, for room
   bool drain(Value* iterable, std::vector<Value*>* items,  // all items of something finite

@@ -213,9 +213,11 @@ Segment* publish(Entry& entry, SegmentCode* code, std::vector<Hold> holds) {
   segment->holds.resize(code->bindings.size(), Hold::kNone);
   for (size_t i = 0; i < segment->holds.size(); ++i) hold(segment, i);
   const Plan& plan = code->plan;
-  for (const Step& step : plan.steps)
+  for (const Step& step : plan.steps) {
     segment->kernels +=
         step.kind == StepKind::k_kernel || step.kind == StepKind::k_group || step.kind == StepKind::k_run_op;
+    if (step.kind == StepKind::k_groups_ahead) segment->kernels -= step.imm - 1;  // in place of those that follow
+  }
   PyCodeObject* python = entry.record->code;
   int parameters = python->co_argcount + python->co_kwonlyargcount + ((python->co_flags & CO_VARARGS) != 0) +
                    ((python->co_flags & CO_VARKEYWORDS) != 0);

@@ -3,10 +3,12 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "guards/check.h"
+#include "kernels/layout.h"
 #include "runtime/exits.h"
 #include "runtime/frame.h"
 #include "runtime/hook.h"
@@ -53,6 +55,22 @@ PyObject* boxed(const NativeState* state, ValueId value, int8_t kind) {
 
 // ---- Tensors -------------------------------------------------------------------------------------------------------
 
+// Without the lock; the operands are held, since other threads may drop what we only borrowed.
+template <typename F>
+void without_lock(const NativeState* state, const Step* step, const KernelCall& call, F run) {
+  for (size_t i = 0; i < step->list.size(); ++i)
+    if (call.operand_kinds[i] == 0) Py_INCREF(object(state, step->list[i]));
+  PyThreadState* thread = PyEval_SaveThread();
+  run();
+  try {
+    PyEval_RestoreThread(thread);
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();  // a daemon thread at interpreter exit: emitted code cannot be unwound
+  }
+  for (size_t i = 0; i < step->list.size(); ++i)
+    if (call.operand_kinds[i] == 0) Py_DECREF(object(state, step->list[i]));
+}
+
 int run_op(NativeState* state, const Step* step) {
   const OpCall& call = state->segment->plan.ops[static_cast<size_t>(step->index)];
   constexpr size_t kFew = 4;  // cat and stack have more
@@ -72,6 +90,7 @@ int run_op(NativeState* state, const Step* step) {
 
 // Node after node, as eager code would: sizes are known only now.
 int run_group(NativeState* state, const Step* step) {
+  if (step->c != kNoValue && state->values[step->c] != 0) return kDone;
   const Group& group = state->segment->plan.groups[static_cast<size_t>(step->index)];
   std::vector<Ref> made;  // inputs, then nodes
   for (size_t i = 0; i < group.inputs.size(); ++i) {
@@ -98,6 +117,74 @@ int run_group(NativeState* state, const Step* step) {
   }
   ValueId dst = step->dst;
   for (int16_t output : group.outputs) put(state, dst++, Py_NewRef(made[static_cast<size_t>(output)].get()));
+  return kDone;
+}
+
+// Operands of a kernel over everything at once. Null: not all of one size and row-major, or with gradients.
+const Layout* fill_block(const NativeState* state, const Step* step, const KernelCall& call, KernelBlock* block) {
+  const Layout* space = nullptr;
+  for (size_t i = 0; i < call.spec.inputs.size(); ++i) {
+    const KernelInput& input = call.spec.inputs[i];
+    KernelBlock::Slot& slot = block->operand[i];
+    if (input.is_number) {
+      bool converts = call.operand_kinds[i] != 2 && info(input.dtype).kind == DTypeKind::kFloatingKind;
+      slot.i64 = static_cast<int64_t>(state->values[step->list[i]]);
+      if (converts) slot.f64 = static_cast<double>(slot.i64);
+      continue;
+    }
+    const TensorObject* tensor = as_tensor(object(state, step->list[i]));
+    const Layout& layout = *tensor->layout;
+    if (layout.dtype != input.dtype || layout.gradients != 0 || tensor->data == nullptr) return nullptr;
+    slot.pointer = tensor->data;
+    if (input.access == Access::kUniform) {
+      if (layout.count != 1) return nullptr;
+    } else {
+      if (!layout.contiguous || layout.count == 0) return nullptr;
+      if (space == nullptr) space = &layout;
+      if (layout.rank != space->rank || !std::equal(layout.sizes, layout.sizes + layout.rank, space->sizes))
+        return nullptr;
+    }
+  }
+  return space;
+}
+
+int groups_ahead(NativeState* state, const Step* step) {
+  constexpr size_t kMostScratch = 8 << 10;
+  constexpr int64_t kLargeCount = 64 << 10;  // elements: 256 KB of most
+  const KernelCall& call = state->segment->plan.kernels[static_cast<size_t>(step->index)];
+  const Kernel& kernel = *state->segment->kernels[static_cast<size_t>(step->index)];
+  state->values[step->dst] = 0;
+  KernelBlock block;
+  block.fault = 0;
+  const Layout* space = fill_block(state, step, call, &block);
+  if (space == nullptr || kernel.code == nullptr || kernel.scratch_bytes > kMostScratch) return kDone;
+  const size_t inputs = call.spec.inputs.size(), outputs = call.spec.outputs.size();
+  Ref made[kMaxKernelOperands];
+  for (size_t n = 0; n < outputs; ++n) {
+    Layout* layout = intern_contiguous(call.spec.outputs[n].dtype, {space->sizes, size_t{space->rank}});
+    made[n] = Ref(new_tensor(layout));
+    release(layout);
+    if (!made[n]) {  // one by one, the first that finds no memory raises
+      PyErr_Clear();
+      return kDone;
+    }
+    block.operand[inputs + n].pointer = as_tensor(made[n].get())->data;
+  }
+  alignas(64) char scratch[kMostScratch];
+  block.scratch = scratch;
+  block.count = space->count;
+  if (space->count > kLargeCount) {
+    without_lock(state, step, call, [&] { kernel.code(&block); });
+  } else {
+    kernel.code(&block);
+  }
+  for (int64_t g = 1; g <= step->imm; ++g) put(state, step[g].dst, Py_NewRef(Py_None));
+  for (size_t n = 0; n < outputs; ++n) {
+    const int64_t group = call.spec.outputs[n].value - static_cast<int64_t>(inputs) + 1;
+    Py_DECREF(Py_None);
+    put(state, step[group].dst, made[n].release());
+  }
+  state->values[step->dst] = 1;
   return kDone;
 }
 
@@ -349,21 +436,11 @@ int check_slowly(NativeState* state, int guard) {
   return holds;
 }
 
-// The lock is free while a large kernel runs; its operands are held, since other threads may drop what we only
-// borrowed.
+// The lock is free while a large kernel runs.
 uint64_t run_large(NativeState* state, const Step* step, KernelBlock* block) {
   const KernelCall& call = state->segment->plan.kernels[static_cast<size_t>(step->index)];
-  for (size_t i = 0; i < step->list.size(); ++i)
-    if (call.operand_kinds[i] == 0) Py_INCREF(object(state, step->list[i]));
-  PyThreadState* thread = PyEval_SaveThread();
-  uint64_t fault = run_kernel_step(state, step, block);
-  try {
-    PyEval_RestoreThread(thread);
-  } catch (abi::__forced_unwind&) {
-    for (;;) pause();  // a daemon thread at interpreter exit: emitted code cannot be unwound
-  }
-  for (size_t i = 0; i < step->list.size(); ++i)
-    if (call.operand_kinds[i] == 0) Py_DECREF(object(state, step->list[i]));
+  uint64_t fault = 0;
+  without_lock(state, step, call, [&] { fault = run_kernel_step(state, step, block); });
   return fault;
 }
 
@@ -371,6 +448,7 @@ HelperTable make_table() {
   HelperTable table{};
   auto set = [&](StepKind kind, StepHelper helper) { table.step[static_cast<int>(kind)] = helper; };
   set(StepKind::k_group, contained_step<run_group>);
+  set(StepKind::k_groups_ahead, contained_step<groups_ahead>);
   set(StepKind::k_run_op, contained_step<run_op>);
   set(StepKind::k_run_call, contained_step<run_call>);
   set(StepKind::k_opaque_call, contained_step<opaque_call>);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "jit/glue.h"
@@ -149,6 +150,35 @@ TEST(PlanVerify, NamesThePlace) {
     std::string error;
     ASSERT_TRUE(parse_plan(text, &plan, &error)) << error;
     EXPECT_EQ(verify(plan), expected) << text;
+  }
+}
+
+TEST(PlanVerify, WhatRunsGroupsAheadIsFollowedByThem) {
+  KernelSpec spec;
+  spec.inputs = {{false, DType::k_float32, Access::kContiguous}};
+  spec.body = {{Op::k_neg, DType::k_float32, DType::k_float32, {0, -1, -1}},
+               {Op::k_exp, DType::k_float32, DType::k_float32, {1, -1, -1}}};
+  spec.outputs = {{2, Access::kContiguous, false, Op::kCount, DType::k_float32}};
+  auto plan_of = [&](const std::string& ahead, const std::string& second) {
+    return "plan \"f\" values=4 final=!0\nguard slot dst=%0\nstep groups_ahead dst=%1 " + ahead +
+           " index=0\nstep group dst=%2 c=%1 index=0 list=%0 on_fail=!0\n" + second +
+           "exit !0 return result=@0\nrecipe @0 null\nkernel space=\"f32[8]{1}\" count=8 kinds=0,0 spec=\"" +
+           to_text(spec) +
+           "\"\ngroup outputs=1\n  input dtype=f32\n  node op=neg dtype=f32 compute=f32 operands=0,-1,-1\n";
+  };
+  const std::string second = "step group dst=%3 c=%1 index=0 list=%2 on_fail=!0\n";
+  const std::tuple<std::string, std::string, const char*> rows[] = {
+      {"imm=2 list=%0", second, ""},
+      {"imm=2 list=%0,%0", second, "step 0 (groups_ahead): the list does not fit the kernel's inputs"},
+      {"imm=3 list=%0", second, "step 0 (groups_ahead): fewer steps follow"},
+      {"imm=2 list=%0", "step int_const dst=%3\n", "step 0 (groups_ahead): other steps follow"},
+      {"imm=1 list=%0", second, "step 0 (groups_ahead): the kernel has other outputs"},
+  };
+  for (const auto& [ahead, following, expected] : rows) {
+    Plan plan;
+    std::string error;
+    ASSERT_TRUE(parse_plan(plan_of(ahead, following), &plan, &error)) << error;
+    EXPECT_EQ(verify(plan), expected) << to_text(plan);
   }
 }
 
