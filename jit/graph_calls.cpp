@@ -58,7 +58,7 @@ void Tracer::note_call(size_t first_record, const std::vector<Value*>& arguments
       if (const Step& step = trace_.records[r].step; trace_.records[r].node < 0 && step.kind == StepKind::k_write)
         for (Value* argument : arguments)
           if (force(argument)->kind == ValueKind::kTensor && force(argument)->source >= 0 && force(argument) == out)
-            throw Impure{};
+            throw Impure{user_stack(), /*input=*/true};
   if (input_.backend == nullptr && !input_.policy.exporting) return;
   GraphCall call;
   call.form = form_;

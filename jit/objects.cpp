@@ -652,7 +652,7 @@ Flow Tracer::set_class_attribute(Value* object, PyObject* name, Value* value) {
   Value *dict = dict_of_class(type), *before = dict_get(dict, name);
   if (before != nullptr && (finalizes(before) || !is_plain_content(before))) return refused();
   if (input_.policy.exporting) refuse_change();
-  if (input_.policy.pure) throw Impure{};
+  if (input_.policy.pure) throw Impure{user_stack()};
   run_call(class_attribute_setter(), {object, constant(name), value});
   dict_put(dict, name, value);
   return Flow::kGo;

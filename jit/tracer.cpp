@@ -83,7 +83,7 @@ Step& Tracer::record(StepKind kind) {
   if (is_effect(kind) && !makes_inner_class_) {
     if (input_.policy.pure && kind != StepKind::k_write && kind != StepKind::k_run_call &&
         kind != StepKind::k_opaque_call)
-      throw Impure{};
+      throw Impure{user_stack()};
     if (call_now_depth_ > statement_depth_) restart_without_this_call();
     changed_ = true;
     acted_ =
@@ -773,12 +773,16 @@ Status trace(const TraceInput& input, TraceResult* result) {
         result->holds.push_back(Hold::kLayout);
       }
       return Status::success();
-    } catch (const Impure&) {
+    } catch (const Impure& refused) {
       forget_error();
       *result = TraceResult{};
       result->failure = Failure::kUncaptured;
       result->plan.breaks.emplace_back();
-      result->plan.breaks[0].context = "HOP: Unsafe side effect: a branch changes something outside of it";
+      result->plan.breaks[0].context =
+          refused.input ? "Encountered input mutation during higher order op tracing: a branch changes its input in "
+                          "place; change a clone of it"
+                        : "HOP: Unsafe side effect: a branch changes something outside of it";
+      result->plan.breaks[0].stack = refused.stack;
       return Status::success();
     } catch (const NotExported& refused) {
       PyErr_Clear();

@@ -680,7 +680,10 @@ class Nesting {
   Tracer& tracer_;
 };
 
-struct Impure {};  // a branch of cond would change something outside
+struct Impure {  // a branch of cond would change something outside
+  std::vector<std::string> stack;
+  bool input = false;  // one of its operands
+};
 struct NotExported {
   BreakRecord record;
 };

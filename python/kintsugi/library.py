@@ -193,6 +193,10 @@ def _is_allowed(annotation, result=False):
     return False
 
 
+def _annotation_text(annotation, empty):
+    return "none" if annotation is empty else repr(annotation)
+
+
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None):
     """Makes a custom operator of a function whose parameters and result are annotated. Decorator, or called with the function.
 
@@ -215,10 +219,10 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None)
         for each in signature.parameters.values():
             if each.annotation is each.empty or not _is_allowed(each.annotation):
                 raise ValueError(f"custom_op {name}: parameter {each.name!r} needs a type: kt.Tensor, int, float, bool, str, dtype, a list "
-                                 f"of one of these, or one of these or None; it has {each.annotation!r}")
+                                 f"of one of these, or one of these or None; it has {_annotation_text(each.annotation, each.empty)}")
         if signature.return_annotation is signature.empty or not _is_allowed(signature.return_annotation, True):
             raise ValueError(f"custom_op {name}: the result needs a type: kt.Tensor, a list or tuple of it, a number, or None; it has "
-                             f"{signature.return_annotation!r}")
+                             + _annotation_text(signature.return_annotation, signature.empty))
     for each in () if mutates_args == "unknown" else mutates_args:
         if each not in signature.parameters:
             raise ValueError(f"custom_op {name}: mutates_args names {each!r}, which is no parameter; there are "

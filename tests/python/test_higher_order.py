@@ -95,6 +95,13 @@ def test_what_cannot_be_captured_is_an_error(name, full, capsys):
     assert bag == [] and capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("name, words", [("a side effect", "(?s)Unsafe side effect.*in appends"),
+                                         ("an operand changed", "(?s)input mutation.*in <lambda>")])
+def test_effects_of_branches_say_where(name, words):
+    with pytest.raises(exc.UncapturedHigherOrderOpError, match=words):
+        kt.compile(REFUSED[name])(kt.ones(3))
+
+
 def test_a_python_predicate_picks_a_branch():
     fast = kt.compile(lambda x, n: kt.cond(n > 2, lambda x: x + 1, lambda x: x - 1, (x,)), fullgraph=True)
     with pytest.warns(UserWarning, match="specializes"):
