@@ -140,6 +140,16 @@ void describe(Tracer& t, Value* made) {
     value->id = loaded(t, made, name);
     t.stand_ins_[list] = value;
   }
+  // All else is what the bases have too, or an atom, or of the model alone: a break where it is asked for.
+  for (Py_ssize_t at = 0; PyDict_Next(model->tp_dict, &at, &key, &item);) {
+    PyObject* inherited = _PyType_Lookup(model->tp_base, key);
+    Ref bare;
+    if (inherited != nullptr && Py_TYPE(inherited) == &PyStaticMethod_Type)
+      bare = Ref(PyObject_GetAttr(inherited, interned.func));
+    bool shared =
+        item == inherited || item == bare.get() || is_atom(item) || (PyType_Check(item) && item != made->object);
+    if (!shared && t.stand_ins_.count(item) == 0) t.stand_ins_[item] = nullptr;
+  }
 }
 
 }  // namespace

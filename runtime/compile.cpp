@@ -375,7 +375,10 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id
   }
   if (failed >= 0) {
     entry.beyond_help = true;
-    internal_failure("the guards of a new segment do not hold at " + place() + ": number " + std::to_string(failed));
+    const Guard& guard = traced.plan.guards[static_cast<size_t>(failed)];
+    std::string of = guard.source < 0 ? std::string() : " of " + traced.plan.sources[static_cast<size_t>(guard.source)];
+    internal_failure("the guards of a new segment do not hold at " + place() + ": number " + std::to_string(failed) +
+                     of);
     return nullptr;
   }
   if (options.strict && !survives_text(traced.plan)) {

@@ -55,6 +55,14 @@ def flags(x):
     return x + Access.READ.value, (Access.READ | Access.WRITE) is Access.BOTH, Access.READ in Access.BOTH, [m.name for m in Access], (Access.BOTH & Access.READ).name
 
 
+def flags_out_of_order(x):
+    class Access(enum.Flag):
+        WRITE = 2
+        READ = 1
+        BOTH = 3
+    return x + Access.READ.value, [m.name for m in Access], Access(3).name, ~Access.READ is Access.WRITE, list(Access.BOTH)
+
+
 def missing(x):
     class Color(enum.Enum):
         RED = 1
