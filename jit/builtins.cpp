@@ -20,7 +20,7 @@ using Model = Flow (*)(Tracer&, Arguments_&, Value**);
 // What no model below knows: a call of atoms, perhaps.
 Flow pure_or_stop(Tracer& t, const char* name, Arguments_& a, Value** out) {
   bool handled = false;
-  PyObject* callable = PyDict_GetItemString(PyEval_GetBuiltins(), name);
+  PyObject* callable = PyDict_GetItemString(standard_builtins(), name);
   Flow flow = callable == nullptr ? Flow::kGo : t.pure_call(callable, a, nullptr, out, &handled);
   return flow != Flow::kGo || handled ? flow : t.stop(BreakReason::k_builtin, name);
 }
@@ -39,6 +39,7 @@ std::string keyword_at(PyObject* names, size_t index) {
 Flow do_len(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 1) return t.stop(BreakReason::k_raises, "len");
   Value* v = a[0];
+  if (Value* mapping = proxied(t, v)) v = mapping;
   if (v->kind == ValueKind::kTensor) {
     if (v->layout->rank == 0) return t.stop(BreakReason::k_raises, "len of a 0-d tensor");
     *out = t.size_of(v, 0);
@@ -110,6 +111,7 @@ Flow do_issubclass(Tracer& t, Arguments_& a, Value** out) {
 Flow do_type(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() == 3) return t.call_type_of_three(a, out);
   PyTypeObject* type = a.size() == 1 ? type_of(a[0]) : nullptr;
+  if (type == nullptr && a.size() == 1) type = partial_type(a[0]);
   if (type == nullptr) return t.stop(BreakReason::k_builtin, "type");
   *out = t.constant(reinterpret_cast<PyObject*>(type));
   return Flow::kGo;
@@ -298,6 +300,7 @@ Flow do_delattr(Tracer& t, Arguments_& a, Value** out) {
 }
 Flow do_callable(Tracer& t, Arguments_& a, Value** out) {
   PyTypeObject* type = a.size() == 1 ? type_of(a[0]) : nullptr;
+  if (type == nullptr && a.size() == 1) type = partial_type(a[0]);
   if (type == nullptr || (a[0]->kind == ValueKind::kObject && !t.ensure_version(type)))
     return t.stop(BreakReason::k_builtin, "callable");
   *out = t.constant(type->tp_call != nullptr ? Py_True : Py_False);
@@ -359,7 +362,7 @@ struct Table {
   PyObject* build_class = nullptr;
 
   Table() {
-    PyObject* builtins = PyEval_GetBuiltins();
+    PyObject* builtins = standard_builtins();
     auto add = [&](const char* name, Model model) {
       if (PyObject* object = PyDict_GetItemString(builtins, name)) models[object] = model;
     };
@@ -387,7 +390,7 @@ struct Table {
     add("locals", do_locals);
     add("id", do_id);
     add("hash", do_hash);
-    Ref module(PyImport_ImportModule("math"));
+    Ref module = import_module("math");
     if (!module) {
       PyErr_Clear();
       return;
@@ -434,6 +437,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   Flow flow = Flow::kGo;
   if (object == known.build_class) return *handled = true, build_class(arguments, names, out);
+  if (call_proxy(*this, object, arguments, names, out, &flow)) return *handled = true, flow;
   if (flow = make_descriptor(object, arguments, names, out, handled); *handled) return flow;
   if (call_iterators(object, arguments, names, out, &flow) || call_functools(object, arguments, names, out, &flow)) {
     *handled = true;
@@ -444,7 +448,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
     flow = pure_call(object, arguments, names, out, handled);
     if (*handled || flow != Flow::kGo) return flow;
   }
-  static PyObject* const repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
+  static PyObject* const repr = PyDict_GetItemString(standard_builtins(), "repr");
   bool is_text = object == repr || object == reinterpret_cast<PyObject*>(&PyUnicode_Type);
   if (is_text && keywords == 0 && arguments.size() == 1 && arguments[0]->exception != nullptr &&
       !arguments[0]->is_real()) {

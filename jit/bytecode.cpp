@@ -258,27 +258,48 @@ constexpr const char* kLeftAlone[] = {
     "threading",   "timeit",    "tokenize",    "trace",      "traceback", "tracemalloc", "unittest",
     "urllib",      "uuid",      "warnings",    "xml",        "zipfile"};
 
-bool is_left_alone(PyCodeObject* code) {
-  const char* text = PyUnicode_AsUTF8(code->co_filename);
+// What inspect says of callables: it reads fields of functions and makes objects.
+bool is_of_signatures(PyCodeObject* code) {
+  const char* text = PyUnicode_AsUTF8(code->co_qualname);
   if (text == nullptr) return PyErr_Clear(), false;
+  std::string name = text;
+  for (const char* reads_text : {"_signature_from_builtin", "_signature_fromstr", "_signature_strip"})
+    if (name.rfind(reads_text, 0) == 0) return false;
+  for (const char* start : {"_signature_", "Signature.", "Parameter.", "BoundArguments.", "_ParameterKind."})
+    if (name.rfind(start, 0) == 0) return true;
+  for (const char* whole :
+       {"signature", "unwrap", "unwrap.<locals>._is_wrapper", "get_annotations", "isfunction", "ismethod", "isclass",
+        "isbuiltin", "isroutine", "ismethoddescriptor", "isdatadescriptor", "isgeneratorfunction", "_has_code_flag"})
+    if (name == whole) return true;
+  return false;
+}
+
+// Whether a library's function is followed, and if so, to its end or not at all.
+LibraryCode library_code(PyCodeObject* code) {
+  const char* text = PyUnicode_AsUTF8(code->co_filename);
+  if (text == nullptr) return PyErr_Clear(), LibraryCode::kFollowed;
   std::string file = text;
-  if (file.rfind("<frozen importlib", 0) == 0) return true;
+  if (file.rfind("<frozen importlib", 0) == 0) return LibraryCode::kLeftAlone;
   static const std::string folder = [] {
-    Ref module(PyImport_ImportModule("os"));
+    Ref module = import_module("os");
     Ref path(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
     const char* text = path ? PyUnicode_AsUTF8(path.get()) : nullptr;
     PyErr_Clear();  // frozen or embedded
     std::string found = text == nullptr ? "" : text;
     return found.substr(0, found.rfind('/') + 1);
   }();
-  if (folder.empty() || file.rfind(folder, 0) != 0) return false;
+  if (folder.empty() || file.rfind(folder, 0) != 0) return LibraryCode::kFollowed;
   std::string module = file.substr(folder.size());
   module = module.substr(0, module.find_first_of("/."));
   if (module == "copy") {  // deepcopy remembers objects by their numbers
     const char* name = PyUnicode_AsUTF8(code->co_name);
-    return name != nullptr && std::strcmp(name, "copy") != 0 && std::strcmp(name, "_copy_immutable") != 0;
+    bool follows = name == nullptr || std::strcmp(name, "copy") == 0 || std::strcmp(name, "_copy_immutable") == 0;
+    return follows ? LibraryCode::kFollowed : LibraryCode::kLeftAlone;
   }
-  return std::any_of(std::begin(kLeftAlone), std::end(kLeftAlone), [&](const char* each) { return module == each; });
+  if (module == "inspect" && is_of_signatures(code)) return LibraryCode::kWhole;
+  bool left =
+      std::any_of(std::begin(kLeftAlone), std::end(kLeftAlone), [&](const char* each) { return module == each; });
+  return left ? LibraryCode::kLeftAlone : LibraryCode::kFollowed;
 }
 
 Bytecode* decode(PyCodeObject* code) {
@@ -290,7 +311,7 @@ Bytecode* decode(PyCodeObject* code) {
       interned_names({"locals", "vars", "dir", "eval", "exec", "breakpoint", "set_trace", "_getframe", "currentframe",
                       "_current_frames", "inspect", "pdb", "f_locals"});
   bytecode->calls_frame_readers = names_any(code, readers);
-  bytecode->left_alone = is_left_alone(code);
+  bytecode->library = library_code(code);
   decode_instructions(bytecode.get());
   decode_handlers(bytecode.get());
   if (!bytecode->odd) compute_depths(bytecode.get());

@@ -30,6 +30,12 @@ struct Handler {  // one row of the exception table
   bool lasti;
 };
 
+enum class LibraryCode : uint8_t {
+  kFollowed,   // like the program's own
+  kWhole,      // to its end, or the call is the break
+  kLeftAlone,  // never: it runs as it is
+};
+
 struct Bytecode {
   PyCodeObject* code;  // borrowed: lives with the code object
   std::vector<Instruction> instructions;
@@ -41,7 +47,7 @@ struct Bytecode {
   int32_t words;
   bool calls_frame_readers;    // names locals, eval, exec, breakpoint, _getframe, ...: all locals stay live
   std::vector<int32_t> depth;  // values on the stack before each instruction, -1 where control never comes
-  bool left_alone = false;     // of a library module whose functions are never followed: they run as they are
+  LibraryCode library = LibraryCode::kFollowed;
   const char* odd = nullptr;   // why no compiler makes such code; it must be left to the interpreter
 
   const Instruction& at(int32_t offset) const { return instructions[index_at[offset]]; }

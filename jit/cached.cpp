@@ -16,7 +16,7 @@ struct Table {
   PyTypeObject *lock_type = nullptr, *weak_dict = nullptr;
 
   Table() {
-    Ref module(PyImport_ImportModule("functools"));
+    Ref module = import_module("functools");
     auto code_of_get = [&](const char* name) -> PyCodeObject* {
       Ref type(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
       PyObject* get = type && PyType_Check(type.get())
@@ -39,7 +39,7 @@ struct Table {
           dispatch = reinterpret_cast<PyCodeObject*>(Py_NewRef(each));
       }
     }
-    Ref weak(PyImport_ImportModule("weakref"));
+    Ref weak = import_module("weakref");
     PyObject* dict = weak ? PyObject_GetAttrString(weak.get(), "WeakKeyDictionary") : nullptr;  // kept for good
     if (dict != nullptr && PyType_Check(dict)) weak_dict = reinterpret_cast<PyTypeObject*>(dict);
     find_lock_count();
@@ -48,7 +48,7 @@ struct Table {
 
   // Where a reentrant lock counts how often it is held.
   void find_lock_count() {
-    Ref threads(PyImport_ImportModule("_thread"));
+    Ref threads = import_module("_thread");
     Ref lock(threads ? PyObject_CallMethod(threads.get(), "RLock", nullptr) : nullptr);
     constexpr int kTimes = 93;
     for (int i = 0; lock && i < kTimes; ++i) Ref(PyObject_CallMethod(lock.get(), "acquire", nullptr));
@@ -169,6 +169,38 @@ Flow wrapped_repr(Tracer& t, Value* function, Value* self, Value** out) {
   return flow;
 }
 
+// inspect.unwrap(), which remembers functions by their numbers. Of inspect, which may be imported later.
+bool is_unwrap(PyCodeObject* code) {
+  static PyCodeObject* known = nullptr;
+  if (known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, "unwrap") != 0) return code == known;
+  Ref name(PyUnicode_FromString("inspect")), module(name ? PyImport_GetModule(name.get()) : nullptr);
+  Ref function(module ? PyObject_GetAttrString(module.get(), "unwrap") : nullptr);
+  PyErr_Clear();
+  if (function && PyFunction_Check(function.get()))
+    known = reinterpret_cast<PyCodeObject*>(
+        Py_NewRef(reinterpret_cast<PyObject*>(code_of(reinterpret_cast<PyFunctionObject*>(function.get())))));
+  return code == known;
+}
+
+Flow unwrap(Tracer& t, Value* function, Value* stop, Value** out) {
+  constexpr int kMost = 64;  // in a chain; one that leads back to itself is among those beyond
+  for (int i = 0; i < kMost; ++i) {
+    bool wraps = false;
+    if (!t.has_attribute(function, interned.wrapped, &wraps)) break;
+    if (wraps && stop != nullptr && !(stop->is_constant() && stop->object == Py_None)) {
+      Value* answer = nullptr;
+      if (Flow flow = t.call_now(stop, {function}, &answer); flow != Flow::kGo) return flow;
+      Tracer::Next truth = t.truth_now(answer);
+      if (truth == Tracer::Next::kUnknown) break;
+      wraps = truth == Tracer::Next::kEnd;
+    }
+    if (!wraps) return *out = function, Flow::kGo;
+    if (Flow flow = t.attribute_now(function, interned.wrapped, &function); flow != Flow::kGo) return flow;
+    if (function == nullptr) break;
+  }
+  return t.ended_ ? Flow::kEnd : t.stop(BreakReason::k_call, "inspect.unwrap");
+}
+
 }  // namespace
 
 // The __get__ of a descriptor written in Python; false: it is none of these.
@@ -183,12 +215,17 @@ bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObj
   return true;
 }
 
-// dispatch(cls) of a singledispatch function that knows plain classes alone, or the repr of a dataclass; *handled stays
-// false for another function.
+// dispatch(cls) of a singledispatch function that knows plain classes alone, the repr of a dataclass, unwrap();
+// *handled stays false for another function.
 Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out,
                    bool* handled) {
   *handled = function->code != nullptr && names == nullptr && arguments.size() == 1 && is_repr_wrapper(function->code);
   if (*handled) return wrapped_repr(t, function, t.force(arguments[0]), out);
+  bool has_stop = names != nullptr && arguments.size() == 2 && PyTuple_GET_SIZE(names) == 1 &&
+                  PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "stop") == 0;
+  *handled = function->code != nullptr && (has_stop || (names == nullptr && arguments.size() == 1)) &&
+             is_unwrap(function->code);
+  if (*handled) return unwrap(t, t.force(arguments[0]), has_stop ? t.force(arguments[1]) : nullptr, out);
   *handled =
       function->code != nullptr && function->code == table().dispatch && names == nullptr && arguments.size() == 1;
   if (!*handled) return Flow::kGo;

@@ -169,7 +169,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
     if (mark.kind == MarkKind::kBreak) return stop(mark.reason, mark.context);
   }
   if (!input_.policy.inline_calls) return stop(BreakReason::k_not_inlined, text);
-  if (bytecode_of(function->code).left_alone) return stop(BreakReason::k_not_inlined, text);
+  if (bytecode_of(function->code).library == LibraryCode::kLeftAlone) return stop(BreakReason::k_not_inlined, text);
   if (!is_ordinary(function->code) && !is_generator(function->code)) return stop(BreakReason::k_generator, text);
   if (auto known = input_.memory->not_inlined.find({caller.bytecode->code, caller.at});
       known != input_.memory->not_inlined.end()) {
@@ -190,6 +190,7 @@ Flow Tracer::inline_call(Value* function, std::vector<Value*> arguments, PyObjec
   callee.locals = std::move(locals);
   callee.rule = rule;
   callee.number = ++frame_count_;
+  callee.hard = bytecode.library == LibraryCode::kWhole;
   return Flow::kGo;
 }
 

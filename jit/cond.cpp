@@ -60,7 +60,7 @@ static PyObject* called_cond(bool in_export) {
   static PyObject* functions[2] = {};
   PyObject*& function = functions[in_export];
   if (function == nullptr) {
-    Ref module(PyImport_ImportModule("kintsugi._opaque"));
+    Ref module = import_module("kintsugi._opaque");
     function = module ? PyObject_GetAttrString(module.get(), in_export ? "exported_cond" : "cond") : nullptr;
   }
   return function;

@@ -104,6 +104,7 @@ Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObje
     frame().stack.push_back(method);
     return Flow::kGo;
   }
+  if (type == &PyDictProxy_Type) return make_proxy(*this, arguments, names);
   PyTypeObject* meta = Py_TYPE(type);
   if (!ensure_version(meta)) return stop(BreakReason::k_call, type->tp_name);
   if (inherits(meta, interned.call, &PyType_Type)) return call_type(type, std::move(arguments), names);
@@ -124,7 +125,7 @@ struct AbstractClasses {
   std::vector<PyObject*> namespaces;  // modules whose __subclasshook__s answer from the class alone
 
   AbstractClasses() {
-    Ref abc(PyImport_ImportModule("abc")), native(PyImport_ImportModule("_abc"));
+    Ref abc = import_module("abc"), native(PyImport_ImportModule("_abc"));
     Ref found(abc ? PyObject_GetAttrString(abc.get(), "ABCMeta") : nullptr);
     Ref get(native ? PyObject_GetAttrString(native.get(), "get_cache_token") : nullptr);
     Ref now(get ? PyObject_CallNoArgs(get.get()) : nullptr);
@@ -133,7 +134,7 @@ struct AbstractClasses {
     bool good = found && PyType_Check(found.get()) && now && dump != nullptr && counter != nullptr &&
                 PyLong_AsUnsignedLongLong(now.get()) == *counter;
     for (const char* name : {"_collections_abc", "contextlib", "os", "numbers"}) {
-      Ref module(good ? PyImport_ImportModule(name) : nullptr);
+      Ref module = good ? import_module(name) : Ref();
       if (module) namespaces.push_back(Py_NewRef(PyModule_GetDict(module.get())));
     }
     PyErr_Clear();
@@ -245,6 +246,7 @@ Flow Tracer::is_of_class(Value* value, PyTypeObject* sub, Value* classes, bool* 
   }
   PyTypeObject* type = as_class(classes);
   PyTypeObject* own = sub != nullptr ? sub : type_of(value);
+  if (own == nullptr) own = partial_type(value);
   if (type == nullptr || own == nullptr || !ensure_version(own)) return stop(BreakReason::k_builtin, "isinstance");
   if (sub == nullptr && own == type) {
     *answer = true;

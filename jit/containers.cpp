@@ -292,6 +292,7 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
     case ValueKind::kConstant: return item_of_sequence(*this, container, key, out);
     case ValueKind::kObject:
       if (is_pure_object(container)) return pure_item(container, key, out);
+      if (Flow flow; proxy_item(*this, container, key, out, &flow)) return flow;
       break;
     default: break;
   }
@@ -480,6 +481,7 @@ Flow Tracer::contains(Value* container, Value* item, Value** out) {
     }
     return answer(false);
   }
+  if (Flow flow; proxy_contains(*this, container, item, out, &flow)) return flow;
   if (Value* method = own_method(*this, container, interned.contains)) {
     Value* result = nullptr;
     bool known, truth_of;

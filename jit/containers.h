@@ -67,6 +67,20 @@ bool has_hashed_elements(PyObject* mirror);
 Flow find_element(Tracer& t, Value* set, Value* element, bool adds, PyObject** out);
 Flow find_in_real_set(Tracer& t, Value* set, Value* element, bool* found);
 
+// functools.cpp: of a partial object made here; null, false: another value, or not known.
+PyTypeObject* partial_type(const Value* value);
+bool partial_attribute(Tracer& t, Value* value, PyObject* name, Value** out);
+
+// proxies.cpp: types.MappingProxyType. False, null: no such proxy, or one that is not modelled.
+Value* proxied(Tracer& t, Value* value);  // the mapping
+Value* dict_of_class(Tracer& t, PyTypeObject* type);
+Flow make_proxy(Tracer& t, const std::vector<Value*>& arguments, PyObject* names);
+bool proxy_item(Tracer& t, Value* proxy, Value* key, Value** out, Flow* flow);
+bool proxy_contains(Tracer& t, Value* proxy, Value* key, Value** out, Flow* flow);
+bool call_proxy(Tracer& t, PyObject* callable, std::vector<Value*>& arguments, PyObject* names, Value** out,
+                Flow* flow);
+bool proxy_recipe(Tracer& t, Value* value, Recipe* recipe);
+
 // Objects of classes that derive from a builtin container: subclasses.cpp, deques.cpp.
 Value* content_of(Value* value);  // what a list, a dict or such an object holds; null: another value
 void add_content(Tracer& t, Value* object);

@@ -132,8 +132,9 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
       *out = default_factory(*this, self);
       return *out != nullptr ? Flow::kGo : stop(BreakReason::k_attribute, text);
     }
-    bool plain = self->kind == ValueKind::kObject &&
-                 reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member->type == T_OBJECT_EX;
+    int held = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member->type;
+    bool of_partial = held == T_OBJECT && self->is_real() && std::string(type->tp_name) == "functools.partial";
+    bool plain = self->kind == ValueKind::kObject && (held == T_OBJECT_EX || of_partial);
     if (!plain) return stop(BreakReason::k_attribute, text);
     *out = slot_attribute(self, attribute, name);
     return *out != nullptr ? Flow::kGo : missing(self, name);

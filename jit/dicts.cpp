@@ -13,7 +13,7 @@ constexpr Py_ssize_t kLongestDict = 2048;  // of real ones whose keys are all lo
 
 static bool is_enum_hash(PyTypeObject* type) {
   static PyObject* hash = [] {
-    Ref module(PyImport_ImportModule("enum"));
+    Ref module = import_module("enum");
     Ref base(module ? PyObject_GetAttrString(module.get(), "Enum") : nullptr);
     PyObject* found =
         base ? PyDict_GetItemString(reinterpret_cast<PyTypeObject*>(base.get())->tp_dict, "__hash__") : nullptr;

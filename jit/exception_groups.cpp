@@ -12,7 +12,7 @@ using Values = std::vector<Value*>;
 
 static PyTypeObject* base_group() { return as_type(PyExc_BaseExceptionGroup); }
 static PyTypeObject* exception_group() {  // a heap type of the builtins
-  static auto* type = as_type(PyDict_GetItemString(PyEval_GetBuiltins(), "ExceptionGroup"));
+  static auto* type = as_type(PyDict_GetItemString(standard_builtins(), "ExceptionGroup"));
   return type;
 }
 

@@ -29,7 +29,7 @@ void Tracer::refuse_long_loop() {
 
 void Tracer::export_assert(Value* condition) {
   TraceFrame& now = frame();
-  Ref module(PyImport_ImportModule("kintsugi.export"));
+  Ref module = import_module("kintsugi.export");
   Ref check(module ? PyObject_GetAttrString(module.get(), "_assert") : nullptr);
   if (!check) refuse_export(Failure::kUser, "kt.export: assert");
   keep(check.get());
@@ -43,7 +43,7 @@ void Tracer::export_assert(Value* condition) {
 
 // A graph changes the mode as the program does.
 void Tracer::export_grad_mode(size_t first_record, int mode) {
-  Ref module(PyImport_ImportModule("kintsugi._runtime"));
+  Ref module = import_module("kintsugi._runtime");
   Ref change(module ? PyObject_GetAttrString(module.get(), "_change_grad_mode") : nullptr);
   if (!change) refuse_export(Failure::kUser, "kt.export: a grad mode");
   keep(change.get());
@@ -250,7 +250,7 @@ class Exporter {
     }
     if (value->defaults != nullptr) defaults = argument_object(t_, value->defaults, &numbers_);
     if (value->keyword_defaults != nullptr) keyword_defaults = argument_object(t_, value->keyword_defaults, &numbers_);
-    Ref module(PyImport_ImportModule("kintsugi.export"));
+    Ref module = import_module("kintsugi.export");
     Ref bind(module ? PyObject_GetAttrString(module.get(), "_bound") : nullptr);
     std::vector<Ref> arguments;
     arguments.push_back(std::move(base));
@@ -308,7 +308,7 @@ class Exporter {
                                                      "atan2", "sinh",  "cosh",  "tanh",     "exp",    "log",
                                                      "log2",  "log10", "sqrt",  "copysign", "fmod",   "hypot",
                                                      nullptr, nullptr, nullptr, "radians",  "degrees"};
-            Ref module(PyImport_ImportModule("math"));
+            Ref module = import_module("math");
             Ref function(module ? PyObject_GetAttrString(module.get(), kNames[step.imm]) : nullptr);
             if (!function) return Ref();
             made = call("function", 0, function.get(), parts(step));
@@ -399,7 +399,7 @@ void Tracer::hand_to_export() {
     refuse_export(Failure::kUser,
                   "kt.export: the function leaves another grad mode than it found; a graph has no modes");
   Ref told = Exporter(*this).told();
-  Ref module(told ? PyImport_ImportModule("kintsugi.export") : nullptr);
+  Ref module = told ? import_module("kintsugi.export") : Ref();
   Ref taken(module ? PyObject_CallMethod(module.get(), "_take", "O", told.get()) : nullptr);
 }
 

@@ -57,7 +57,7 @@ Flow Tracer::text_value(Value* value, int conversion, Value** out) {
     *out = constant_owned(conversion == 1 ? PyObject_Str(value->object) : PyObject_Repr(value->object));
     return *out != nullptr ? Flow::kGo : raise_pending("formatting");
   }
-  PyObject* builtins = PyEval_GetBuiltins();
+  PyObject* builtins = standard_builtins();
   PyObject* callable = PyDict_GetItemString(builtins, conversion == 1 ? "str" : conversion == 2 ? "repr" : "ascii");
   std::vector<Value*> arguments{value};
   bool handled = false;

@@ -40,7 +40,7 @@ struct Table {
   PyObject *item_getter = nullptr, *attribute_getter = nullptr, *method_caller = nullptr;
   int fn_offset = 0, args_offset = 0, keywords_offset = 0;
   Table() {
-    Ref module(PyImport_ImportModule("_operator"));
+    Ref module = import_module("_operator");
     auto get = [](const Ref& from, const char* name) {
       return from ? PyObject_GetAttrString(from.get(), name) : nullptr;
     };
@@ -50,7 +50,7 @@ struct Table {
     item_getter = get(module, "itemgetter");
     attribute_getter = get(module, "attrgetter");
     method_caller = get(module, "methodcaller");
-    Ref functools(PyImport_ImportModule("functools"));
+    Ref functools = import_module("functools");
     partial = get(functools, "partial");
     update_wrapper = get(functools, "update_wrapper");
     cmp_to_key = get(functools, "cmp_to_key");
@@ -312,6 +312,25 @@ bool Tracer::call_made_of_others(Value* callable, const Values& arguments, PyObj
   return true;
 }
 
+PyTypeObject* partial_type(const Value* value) {
+  bool is = value->kind == ValueKind::kPartial && value->is_virtual() && value->stop != 1 &&
+            value->items[0]->object == table().partial;
+  return is ? reinterpret_cast<PyTypeObject*>(table().partial) : nullptr;
+}
+
+bool partial_attribute(Tracer& t, Value* value, PyObject* name, Value** out) {
+  if (partial_type(value) == nullptr) return false;
+  std::string text = text_of(name);
+  if (text == "func") return *out = t.force(value->items[1]), true;
+  // These are made anew, as only who reads their items does not notice.
+  if (t.frame().bytecode->library != LibraryCode::kWhole) return false;
+  if (text == "args") return *out = t.tuple_of({value->items.begin() + 2, value->items.end()}), true;
+  if (text != "keywords") return false;
+  *out = t.make(ValueKind::kDict);
+  for (auto& [key, item] : value->entries) t.dict_put(*out, key, item);
+  return true;
+}
+
 // A call of one of functools or operator; false: it is none of them.
 bool Tracer::call_functools(PyObject* callable, Values& arguments, PyObject* names, Value** out, Flow* flow) {
   if (callable == table().partial || table().is_getter(callable)) {
@@ -330,7 +349,7 @@ bool Tracer::call_functools(PyObject* callable, Values& arguments, PyObject* nam
   }
   if (callable == table().absolute) {
     bool handled = false;
-    *flow = call_builtin(constant(PyDict_GetItemString(PyEval_GetBuiltins(), "abs")), arguments, names, out, &handled);
+    *flow = call_builtin(constant(PyDict_GetItemString(standard_builtins(), "abs")), arguments, names, out, &handled);
     return handled || *flow != Flow::kGo;
   }
   auto row = table().operators.find(callable);
@@ -351,7 +370,7 @@ bool Tracer::wrap_function(Value* function, Values& arguments, PyObject* names, 
   wrapped = force(wrapped);
   auto is_default = [&](Value* value, const char* name) {
     if (value == nullptr) return true;
-    Ref module(PyImport_ImportModule("functools"));
+    Ref module = import_module("functools");
     Ref expected(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
     PyErr_Clear();
     value = force(value);

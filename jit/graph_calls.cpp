@@ -108,7 +108,7 @@ std::vector<ValueId> defined_by(const Trace& trace, const Record& record) {
 }  // namespace
 
 PyObject* graph_module() {
-  static PyObject* module = PyImport_ImportModule("kintsugi.fx");
+  static PyObject* module = import_module("kintsugi.fx").release();
   return module;
 }
 

@@ -69,7 +69,7 @@ const std::unordered_map<PyObject*, Function>& functions() {
         {"heapify", {Act::kHeapify, false}},         {"_heappop_max", {Act::kPop, true}},
         {"_heapreplace_max", {Act::kReplace, true}}, {"_heapify_max", {Act::kHeapify, true}}};
     auto* made = new std::unordered_map<PyObject*, Function>;
-    Ref module(PyImport_ImportModule("_heapq"));
+    Ref module = import_module("_heapq");
     for (auto& [name, function] : kRows)
       if (PyObject* object = module ? PyObject_GetAttrString(module.get(), name) : nullptr)  // kept for good
         made->emplace(object, function);

@@ -69,7 +69,7 @@ Flow Tracer::import_name(PyObject* name) {
   Value* level = force(stack.back());
   stack.pop_back();
   Value* builtins = builtins_dict(*this, frame());
-  static PyObject* original = PyDict_GetItemString(PyEval_GetBuiltins(), "__import__");
+  static PyObject* original = PyDict_GetItemString(standard_builtins(), "__import__");
   if (builtins == nullptr || builtins->kind != ValueKind::kDict) return plain_import(*this);
   Value* function = dict_get(builtins, interned.import);
   if (function == nullptr || !force(function)->is_constant() || force(function)->object != original)

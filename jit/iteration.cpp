@@ -62,6 +62,7 @@ Value* Tracer::sequence_item(Value* sequence, int64_t index) {
 
 Value* Tracer::iterate(Value* value) {
   value = force(value);
+  if (Value* mapping = proxied(*this, value)) value = mapping;
   if (value->kind == ValueKind::kGenerator) return value->is_real() ? nullptr : value;
   if (value->kind == ValueKind::kIterator) {
     if (!is_view(value)) return value->iterator == IteratorKind::kUnknown ? nullptr : value;
@@ -124,6 +125,7 @@ Value* Tracer::iterate(Value* value) {
 
 Flow Tracer::get_iter(Value* value, Value** out) {
   value = force(value);
+  if (Value* mapping = proxied(*this, value)) value = mapping;
   if (Value* method = python_method(value, interned.iter))
     return inline_call(method, {value}, nullptr, ReturnRule::kIterator);
   *out = iterate(value);

@@ -346,8 +346,8 @@ const std::unordered_map<PyObject*, Model>& models() {
   static const auto* models = [] {
     auto* made = new std::unordered_map<PyObject*, Model>;
     for (const Row& row : kBuiltins)
-      if (PyObject* object = PyDict_GetItemString(PyEval_GetBuiltins(), row.name)) (*made)[object] = row.model;
-    Ref module(PyImport_ImportModule("functools"));
+      if (PyObject* object = PyDict_GetItemString(standard_builtins(), row.name)) (*made)[object] = row.model;
+    Ref module = import_module("functools");
     if (PyObject* reduce = module ? PyObject_GetAttrString(module.get(), "reduce") : nullptr)
       (*made)[reduce] = do_reduce;
     PyErr_Clear();

@@ -225,7 +225,7 @@ struct Table {
   std::map<IteratorKind, PyObject*> types;
   Ref chain_from;  // the name
   Table() {
-    Ref module(PyImport_ImportModule("itertools"));
+    Ref module = import_module("itertools");
     for (const Row& row : kRows) {
       PyObject* object = module ? PyObject_GetAttrString(module.get(), row.name) : nullptr;
       if (object == nullptr) continue;
@@ -615,7 +615,7 @@ void Tracer::iterator_recipe(Value* it, Recipe* recipe) {
   switch (it->iterator) {
     case IteratorKind::kSentinel:
       if (it->stop != 0) no_recipe();
-      call.push_back(constant_part(PyDict_GetItemString(PyEval_GetBuiltins(), "iter")));
+      call.push_back(constant_part(PyDict_GetItemString(standard_builtins(), "iter")));
       call.push_back(recipe_of(parts[0]));
       call.push_back(recipe_of(parts[1]));
       break;

@@ -17,7 +17,7 @@ struct Makers {
   PyObject *typed_tuple = nullptr, *typed_meta = nullptr, *typed_base = nullptr;  // of typing
 
   Makers() {
-    Ref collections(PyImport_ImportModule("collections"));
+    Ref collections = import_module("collections");
     if (collections) named_tuple = PyObject_GetAttrString(collections.get(), "namedtuple");
     PyErr_Clear();
     find();
@@ -138,7 +138,7 @@ Value* function_of_model(Tracer& t, PyObject* object) {
 
 // A tuple that the class made for itself, as `_fields`: it is told from others by `is`.
 Value* tuple_of_class(Tracer& t, Value* type, PyObject* name, PyObject* tuple) {
-  static PyObject* const get = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+  static PyObject* const get = PyDict_GetItemString(standard_builtins(), "getattr");
   std::vector<Value*> items;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
     PyObject* atom;

@@ -10,7 +10,7 @@ namespace {
 
 PyTypeObject* cache_type() {
   static PyTypeObject* const type = [] {
-    Ref module(PyImport_ImportModule("functools"));
+    Ref module = import_module("functools");
     PyObject* found = module ? PyObject_GetAttrString(module.get(), "_lru_cache_wrapper") : nullptr;  // kept for good
     PyErr_Clear();
     bool is = found != nullptr && PyType_Check(found) && is_cache_type(reinterpret_cast<PyTypeObject*>(found));

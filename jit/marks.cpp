@@ -203,7 +203,7 @@ Flow Tracer::follow_mark(const Mark& mark, Value* callable, std::vector<Value*>&
       if (function == nullptr || function->kind != ValueKind::kFunction || !function->is_real())
         return stop(BreakReason::k_nonstrict_local, qualified_name(callable->object));
       static PyObject* partial = [] {
-        Ref functools(PyImport_ImportModule("functools"));
+        Ref functools = import_module("functools");
         return functools ? PyObject_GetAttrString(functools.get(), "partial") : nullptr;
       }();
       if (partial == nullptr) return stop(BreakReason::k_internal, "functools");

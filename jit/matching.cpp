@@ -73,7 +73,7 @@ static Flow match_class(Tracer& t, int positional) {
   };
   if (!type->is_constant() || !PyType_Check(type->object)) return t.stop(BreakReason::k_raises, "a class pattern");
   std::vector<Value*> arguments{subject, type};
-  static PyObject* isinstance = PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance");
+  static PyObject* isinstance = PyDict_GetItemString(standard_builtins(), "isinstance");
   Value* is_one = nullptr;
   bool handled = false;
   Flow flow = t.call_builtin(t.constant(isinstance), arguments, nullptr, &is_one, &handled);

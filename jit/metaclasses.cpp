@@ -24,7 +24,7 @@ static PyObject* quiet_super_attribute(PyObject* self, PyObject* name) {
 
 static PyObject* abc_init() {
   static PyObject* const found = [] {
-    Ref module(PyImport_ImportModule("_abc"));
+    Ref module = import_module("_abc");
     PyObject* function = module ? PyObject_GetAttrString(module.get(), "_abc_init") : nullptr;
     PyErr_Clear();
     return function;

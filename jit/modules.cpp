@@ -67,7 +67,7 @@ constexpr Function kOperators[] = {
 const std::unordered_map<PyObject*, const Function*>& functions() {
   static const auto* table = [] {
     auto* made = new std::unordered_map<PyObject*, const Function*>;
-    Ref module(PyImport_ImportModule("_operator"));
+    Ref module = import_module("_operator");
     for (const Function& each : kOperators) {
       PyObject* object = module ? PyObject_GetAttrString(module.get(), each.name) : nullptr;  // kept for good
       if (object != nullptr) made->emplace(object, &each);

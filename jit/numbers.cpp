@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 #include <opcode.h>  // NB_ADD and the like
@@ -428,6 +428,7 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
 static bool compares_by_identity(Value* value) {
   if (value->kind == ValueKind::kFunction || value->kind == ValueKind::kCell)
     return value->kind == ValueKind::kFunction;
+  if (partial_type(value) != nullptr) return true;
   if (!value->is_constant()) return false;
   PyTypeObject* type = Py_TYPE(value->object);
   return value->object == Py_None || type->tp_richcompare == nullptr ||

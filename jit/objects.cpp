@@ -1,7 +1,7 @@
 // Attributes: where they are looked up, in CPython's own order. What a class holds is pinned by its version tag, what
 // an instance holds by a guard on that attribute. What looking one up means is in descriptors.cpp.
 #include "jit/changing_classes.h"
-#include "jit/tracer_core.h"
+#include "jit/containers.h"
 #include "runtime/frame.h"
 
 #include <structmember.h>
@@ -81,8 +81,16 @@ bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base) {
 Flow Tracer::missing(const Value* object, PyObject* name) {
   PyTypeObject* type = type_of(object);
   Opcode opcode = frame().bytecode->at(frame().at).opcode;
-  bool plain = object->kind == ValueKind::kObject && type != nullptr && type->tp_getattro == PyObject_GenericGetAttr &&
-               _PyType_Lookup(type, name) == nullptr;
+  bool known = object->kind == ValueKind::kObject || object->kind == ValueKind::kFunction;
+  if (PyTypeObject* self = as_class(object))
+    if (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)
+      if (Value* text =
+              constant_owned(PyUnicode_FromFormat("type object '%.50s' has no attribute '%U'", self->tp_name, name)))
+        return raise_builtin(PyExc_AttributeError, {text},
+                             {{"name", constant(name)}, {"obj", const_cast<Value*>(object)}},
+                             "an attribute that is not there");
+  bool plain =
+      known && type != nullptr && type->tp_getattro == PyObject_GenericGetAttr && _PyType_Lookup(type, name) == nullptr;
   if (plain && (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)) {
     Value* text = constant_owned(PyUnicode_FromFormat("'%.50s' object has no attribute '%U'", type->tp_name, name));
     if (text != nullptr)
@@ -232,6 +240,8 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
   if (!inherits(meta, interned.getattribute, &PyType_Type)) return t.stop(BreakReason::k_attribute, text);
   t.has_fallback_ = _PyType_Lookup(meta, interned.getattr) != nullptr;
   PyObject* in_meta = _PyType_Lookup(meta, name);
+  bool is_dict = in_meta != nullptr && PyUnicode_Compare(name, interned.dict) == 0;
+  if (is_dict && inherits(meta, name, &PyType_Type)) return *out = dict_of_class(t, type), Flow::kGo;
   if (in_meta != nullptr && is_data(Py_TYPE(in_meta))) return t.bind_descriptor(in_meta, meta, self, name, out);
   Value* changing = nullptr;
   PyObject* attribute = nullptr;
@@ -259,8 +269,39 @@ static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** o
   return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text_of(name));
 }
 
-// What a function object holds in its own fields, and in its dict.
-static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value** out) {
+// func_annotations: a dict, or what MAKE_FUNCTION was given, (name, value, ...), which whoever looks first makes one
+// of. Only the library's own code gets a dict that is not the function's: it takes no more than its items.
+static Flow annotations_of(Tracer& t, Value* function, Value* held, Value** out) {
+  if (held != nullptr && held->kind == ValueKind::kDict) return *out = held, Flow::kGo;
+  bool known = held == nullptr || t.is_exact_tuple(held);
+  if (!known || t.frame().bytecode->library != LibraryCode::kWhole)
+    return t.stop(BreakReason::k_attribute, "__annotations__");
+  *out = t.make(ValueKind::kDict);
+  for (int64_t i = 0; held != nullptr && i + 1 < t.length(held); i += 2) {
+    Value* key = t.item_at(held, static_cast<size_t>(i));
+    if (!key->is_constant()) return t.stop(BreakReason::k_attribute, "__annotations__");
+    t.dict_put(*out, key->object, t.item_at(held, static_cast<size_t>(i) + 1));
+  }
+  return Flow::kGo;
+}
+
+// Of a function that the trace has made; false: no such field.
+static bool field_of_made(Tracer& t, Value* function, PyObject* name, Value** out, Flow* flow) {
+  auto same = [&](PyObject* other) { return name == other || PyUnicode_Compare(name, other) == 0; };
+  auto given = [&](Value* value) { return *out = value != nullptr ? t.force(value) : t.none(), true; };
+  *flow = Flow::kGo;
+  if (same(interned.code)) return given(t.constant(reinterpret_cast<PyObject*>(function->code)));
+  if (same(interned.defaults)) return given(function->defaults);
+  if (same(interned.kwdefaults)) return given(function->keyword_defaults);
+  if (same(interned.closure)) return given(function->closure);
+  if (same(interned.globals)) return given(function->globals);
+  if (!same(interned.annotations)) return false;
+  *flow = annotations_of(t, function, function->annotations == nullptr ? nullptr : t.force(function->annotations), out);
+  return true;
+}
+
+// What a function object holds in its own fields, and in its dict. *out stays null where it has no such attribute.
+static Flow look_in_function(Tracer& t, Value* function, PyObject* name, Value** out) {
   if (function->wrapped != nullptr) return t.stop(BreakReason::k_attribute, "of a function that wraps another");
   static const struct {
     PyObject* Names::*name;
@@ -288,7 +329,9 @@ static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value
     }
     for (const auto& [key, value] : function->entries)  // see set_attribute
       if (same(key)) return *out = value, Flow::kGo;
-    return t.stop(BreakReason::k_attribute, text_of(name));
+    if (Flow flow; field_of_made(t, function, name, out, &flow)) return flow;
+    bool lacks = _PyType_Lookup(&PyFunction_Type, name) == nullptr;
+    return lacks ? Flow::kGo : t.stop(BreakReason::k_attribute, text_of(name));
   }
   auto field = [&](size_t offset, Value** value) {
     PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(function->object) + offset);
@@ -308,12 +351,22 @@ static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value
     if (*out == nullptr) *out = t.none();
     return Flow::kGo;
   }
+  if (same(interned.annotations)) {
+    Value* held = nullptr;
+    field(offsetof(PyFunctionObject, func_annotations), &held);
+    return annotations_of(t, function, held, out);
+  }
   if (_PyType_Lookup(&PyFunction_Type, name) != nullptr) return t.stop(BreakReason::k_attribute, text_of(name));
   Value* dict = nullptr;
   field(offsetof(PyFunctionObject, func_dict), &dict);
   if (dict != nullptr && dict->kind != ValueKind::kDict) return t.stop(BreakReason::k_attribute, text_of(name));
   *out = dict == nullptr ? nullptr : t.dict_get(dict, name);
-  return *out != nullptr ? Flow::kGo : t.missing(function, name);
+  return Flow::kGo;
+}
+
+static Flow function_attribute(Tracer& t, Value* function, PyObject* name, Value** out) {
+  Flow flow = look_in_function(t, function, name, out);
+  return flow != Flow::kGo || *out != nullptr ? flow : t.missing(function, name);
 }
 
 static Flow super_attribute(Tracer& t, Value* super, PyObject* name, Value** out) {
@@ -390,6 +443,14 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
         return function_attribute(*this, object->items[0], name, out);
       break;
     }
+    case ValueKind::kPartial:
+      if (partial_attribute(*this, object, name, out)) return Flow::kGo;
+      if (PyTypeObject* type = partial_type(object); type != nullptr && _PyType_Lookup(type, name) == nullptr) {
+        Value* text = constant_owned(PyUnicode_FromFormat("'%.50s' object has no attribute '%U'", type->tp_name, name));
+        return raise_builtin(PyExc_AttributeError, {text}, {{"name", constant(name)}, {"obj", object}},
+                             "an attribute that is not there");
+      }
+      break;
     case ValueKind::kSlice: {
       std::string text = text_of(name);
       int index = text == "start" ? 0 : text == "stop" ? 1 : text == "step" ? 2 : -1;
@@ -452,11 +513,21 @@ static bool module_has(Tracer& t, Value* module, PyObject* name, bool* answer) {
 
 bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
   PyTypeObject* type = type_of(object);
+  if (PyTypeObject* partial = partial_type(object)) {
+    *answer = _PyType_Lookup(partial, name) != nullptr;
+    return true;
+  }
   if (type == nullptr) return false;
   *answer = true;
   if (object->kind == ValueKind::kTensor) return _PyType_Lookup(&TensorType, name) != nullptr;
-  if (object->kind == ValueKind::kFunction || object->kind == ValueKind::kMethod || object->kind == ValueKind::kSuper)
-    return false;
+  if (object->kind == ValueKind::kFunction) {
+    Value* held = nullptr;
+    if (_PyType_Lookup(&PyFunction_Type, name) != nullptr) return true;  // its getters answer
+    if (look_in_function(*this, object, name, &held) != Flow::kGo) return false;
+    *answer = held != nullptr;
+    return true;
+  }
+  if (object->kind == ValueKind::kMethod || object->kind == ValueKind::kSuper) return false;
   if (PyTypeObject* self = as_class(object)) {
     PyTypeObject* meta = Py_TYPE(self);
     if (!ensure_version(self) || !ensure_version(meta) || inherits_changing(self, name) ||
@@ -477,8 +548,10 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
     *answer = found != nullptr;
     return found == nullptr || Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
   }
+  bool plain =
+      type->tp_getattro == PyObject_GenericGetAttr || inherits(type, interned.getattribute, &PyBaseObject_Type);
   if ((object->kind != ValueKind::kObject && object->kind != ValueKind::kTuple) || !ensure_version(type) ||
-      inherits_changing(type, name) || !inherits(type, interned.getattribute, &PyBaseObject_Type))
+      inherits_changing(type, name) || !plain)
     return false;
   PyObject* in_class = _PyType_Lookup(type, name);
   PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);

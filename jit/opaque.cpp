@@ -23,7 +23,7 @@ Ref Tracer::placeholder(Value* value, Shown* shown) {
       Ref sizes(PyTuple_New(shape.rank));
       for (int d = 0; sizes && d < shape.rank; ++d)
         PyTuple_SET_ITEM(sizes.get(), d, PyLong_FromLongLong(shape.sizes[d]));
-      Ref module(PyImport_ImportModule("kintsugi._opaque"));
+      Ref module = import_module("kintsugi._opaque");
       return Ref(module && sizes ? PyObject_CallMethod(module.get(), "placeholder", "Osi", sizes.get(),
                                                        info(value->layout->dtype).name, int{value->layout->gradients})
                                  : nullptr);
@@ -118,7 +118,7 @@ Flow Tracer::call_opaque(PyObject* function, AnswerForm form, std::vector<Value*
 
 Flow Tracer::call_shown(PyObject* function, const char* helper, AnswerForm form, std::vector<Value*>& arguments,
                         PyObject* names, const Shown& shown) {
-  Ref module(PyImport_ImportModule("kintsugi._opaque"));
+  Ref module = import_module("kintsugi._opaque");
   if (!module) return stop(BreakReason::k_internal, "kintsugi._opaque");
   bool dynamic = false;
   for (Value* leaf : shown.leaves) dynamic = dynamic || (leaf->kind == ValueKind::kTensor && leaf->dynamic);

@@ -38,7 +38,7 @@ struct Table {
   PyObject *negative = nullptr, *positive = nullptr, *invert = nullptr, *hash = nullptr, *attribute = nullptr;
 
   Table() {
-    PyObject* builtins = PyEval_GetBuiltins();
+    PyObject* builtins = standard_builtins();
     for (const char* name : {"round", "divmod", "pow", "ord", "chr", "complex", "bin", "hex", "oct", "len", "hash",
                              "abs", "int", "float", "format"})
       if (PyObject* object = PyDict_GetItemString(builtins, name)) callables[object] = Purity::kOfAtoms;
@@ -49,7 +49,7 @@ struct Table {
     format = PyDict_GetItemString(builtins, "format");
     attribute = PyDict_GetItemString(builtins, "getattr");
     for (const char* module : {"math", "cmath"}) {
-      Ref imported(PyImport_ImportModule(module));
+      Ref imported = import_module(module);
       if (!imported) {
         PyErr_Clear();
         continue;
@@ -64,7 +64,7 @@ struct Table {
           callables[Py_NewRef(value)] = reads_list ? Purity::kOfContainers : Purity::kOfAtoms;
       }
     }
-    Ref module(PyImport_ImportModule("_operator"));
+    Ref module = import_module("_operator");
     if (!module) {
       PyErr_Clear();
       return;
@@ -486,7 +486,7 @@ Flow Tracer::pure_format(Value* value, Value* spec, Value** out) {
 }
 
 Flow Tracer::identity_number(Value* value, Value** out) {
-  static PyObject* id = PyDict_GetItemString(PyEval_GetBuiltins(), "id");
+  static PyObject* id = PyDict_GetItemString(standard_builtins(), "id");
   Ref today(value->object != nullptr ? PyLong_FromVoidPtr(value->object) : PyLong_FromVoidPtr(value));
   if (id == nullptr || !today) return stop(BreakReason::k_builtin, "id");
   *out = run_step(*this, id, {value}, nullptr, today.get());

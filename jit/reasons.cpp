@@ -68,7 +68,7 @@ std::string extension_function(PyObject* object) {
   std::string name = text_attribute(object, "__qualname__");
   if (Py_TYPE(object) == &PyMethodDescr_Type)
     return reinterpret_cast<PyDescrObject*>(object)->d_type->tp_name + ("." + name);
-  Borrowed builtins = PyEval_GetBuiltins();
+  Borrowed builtins = standard_builtins();
   if (builtins != nullptr && PyDict_GetItemString(builtins, name.c_str()) == object) return {};
   std::string module = text_attribute(object, "__module__");
   return module.empty() ? name : module + "." + name;

@@ -16,7 +16,7 @@ namespace kintsugi {
 // ---- Classes --------------------------------------------------------------------------------------------------------
 
 static PyTypeObject* of_collections(const char* name) {
-  Ref module(PyImport_ImportModule("_collections"));
+  Ref module = import_module("_collections");
   PyObject* type = module ? PyObject_GetAttrString(module.get(), name) : nullptr;  // kept for good
   PyErr_Clear();
   return type != nullptr && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
@@ -430,6 +430,7 @@ bool walks_plainly(Tracer& t, Value* self) { return has_builtin(t, self->type, i
 
 // What may be read of any kind of dict as PyDict_Merge does: the dict behind it; null: it is asked for keys().
 Value* merged_dict(Tracer& t, Value* other) {
+  if (Value* mapping = proxied(t, other)) other = mapping;
   if (other->kind == ValueKind::kDict) return other;
   Value* content = other->content;
   if (content == nullptr || content->kind != ValueKind::kDict || !t.ensure_version(other->type)) return nullptr;
@@ -563,7 +564,7 @@ static Flow count_elements(Tracer& t, Values& a, Value** out) {
 // Calls of builtin methods through their type, of the containers' classes, and of what serves them.
 Flow call_subclass(Tracer& t, PyObject* callable, Values& arguments, PyObject* names, Value** out, bool* handled) {
   static PyObject* const counts = [] {
-    Ref module(PyImport_ImportModule("_collections"));
+    Ref module = import_module("_collections");
     PyObject* found = module ? PyObject_GetAttrString(module.get(), "_count_elements") : nullptr;  // kept for good
     PyErr_Clear();
     return found;

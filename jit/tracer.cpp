@@ -257,6 +257,7 @@ RecipeId Tracer::recipe_of(Value* now) {
           for (Value* item : value->items) part(item);
           break;
         }
+        if (proxy_recipe(*this, value, &recipe)) break;
         recipe.kind = RecipeKind::kInstance;
         constant_part(reinterpret_cast<PyObject*>(value->type));
         for (auto& [key, item] : value->entries) {
@@ -266,7 +267,7 @@ RecipeId Tracer::recipe_of(Value* now) {
         }
         break;
       case ValueKind::kUnion: {  // operator.or_ of the first ones and the next
-        Ref module(PyImport_ImportModule("operator"));
+        Ref module = import_module("operator");
         Ref both(module ? PyObject_GetAttrString(module.get(), "or_") : nullptr);
         if (!both) throw Restart{};
         RecipeId made = recipe_of(value->items[0]);

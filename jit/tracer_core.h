@@ -55,7 +55,7 @@ struct TraceFrame {
   int32_t number = 0;                   // no other frame of the trace has it
   int32_t position = 0;                 // unit of the instruction that raised last, or that RERAISE names
   bool root = false;
-  bool hard = false;           // of a fullgraph wrapper that was met in the trace: a break in it is the call's
+  bool hard = false;           // of a fullgraph wrapper, or LibraryCode::kWhole: a break in it is the call's
   Value* generator = nullptr;  // whose frame this is, once it has been made
   Resumption resumed = Resumption::kNext;
   Value* handled_outside = nullptr;  // Tracer::handled_ of those below

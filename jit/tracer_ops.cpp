@@ -49,6 +49,7 @@ bool is_length_answer(const Value* value) {
 
 // False when the truth of value cannot be followed. A word leaves *known false and its hint in *answer.
 bool Tracer::truth(Value* value, bool* known, bool* answer, Value** word) {
+  if (Value* mapping = proxied(*this, value)) value = mapping;
   if (word != nullptr) *word = value;
   *known = true;
   if (value->content != nullptr || (python_class(value) != nullptr && value->kind != ValueKind::kTuple)) {

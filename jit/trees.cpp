@@ -17,7 +17,7 @@ constexpr Py_ssize_t kChildren = 0, kContext = 1, kBuild = 2;
 }  // namespace
 
 Ref registered_node(PyTypeObject* type) {
-  Ref module(PyImport_ImportModule("kintsugi.utils._pytree"));
+  Ref module = import_module("kintsugi.utils._pytree");
   Ref node(module ? PyObject_CallMethod(module.get(), "node_of_class", "O", type) : nullptr);
   if (!node || node.get() == Py_None || !PyTuple_Check(node.get())) return forget_error(), Ref();
   return node;

@@ -728,7 +728,7 @@ int visit_compiled(Wrapper* wrapper, visitproc visit, void* arg) {
 
 PyObject* rebuild_compiled(Wrapper* wrapper) {
   const Policy& policy = reinterpret_cast<Compiled*>(wrapper)->policy;
-  Ref module(PyImport_ImportModule("kintsugi._compile"));
+  Ref module = import_module("kintsugi._compile");
   Ref function(module ? PyObject_GetAttrString(module.get(), "compile_again") : nullptr);
   PyObject* backend = backend_object(policy.backend);
   return function ? Py_BuildValue("O(OiiO)", function.get(), wrapper->function, int{policy.fullgraph},

@@ -450,7 +450,7 @@ bool remember(Entry& entry, const Activation& activation) {
 }
 
 void raise_error(const char* name, const std::string& text) {
-  Ref module(PyImport_ImportModule("kintsugi._dynamo.exc"));
+  Ref module = import_module("kintsugi._dynamo.exc");
   Ref type(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
   Ref message(type ? PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace") : nullptr);
   if (message) PyErr_SetObject(type.get(), message.get());

@@ -62,7 +62,7 @@ void release_disabled(Wrapper* wrapper) { Py_CLEAR(reinterpret_cast<Disabled*>(w
 
 PyObject* rebuild_disabled(Wrapper* wrapper) {
   auto* self = reinterpret_cast<Disabled*>(wrapper);
-  Ref module(PyImport_ImportModule("kintsugi.compiler"));
+  Ref module = import_module("kintsugi.compiler");
   Ref function(module ? PyObject_GetAttrString(module.get(), "disable") : nullptr);
   return function ? Py_BuildValue("O(OO)", function.get(), original_of(wrapper), self->recursive ? Py_True : Py_False)
                   : nullptr;

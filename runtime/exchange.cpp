@@ -241,7 +241,7 @@ PyObject* to_numpy(const Arguments& arguments) {
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     return nullptr;
   }
-  Ref numpy(PyImport_ImportModule("numpy"));
+  Ref numpy = import_module("numpy");
   return numpy ? PyObject_CallMethod(numpy.get(), "asarray", "O", arguments.values[0]) : nullptr;
 }
 

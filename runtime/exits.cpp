@@ -266,7 +266,7 @@ PyObject* Builder::make_function(const Recipe& recipe) {
   if (recipe.parts.size() > 7) return made.release();  // the rest: see fill()
   PyObject* wrapped = part(recipe, 6);
   if (wrapped != nullptr && !fill_waiting()) return nullptr;  // its attributes are copied
-  Ref module(wrapped ? PyImport_ImportModule("functools") : nullptr);
+  Ref module = wrapped ? import_module("functools") : Ref();
   Ref done(module ? PyObject_CallMethod(module.get(), "update_wrapper", "OO", function, wrapped) : nullptr);
   return done ? made.release() : nullptr;
 }
@@ -334,7 +334,7 @@ PyObject* Builder::make_partial(const Recipe& recipe) {
   PyObject *function = part(recipe, 0), *rest = function ? part(recipe, 1) : nullptr;
   PyObject* keywords = rest ? part(recipe, 2) : nullptr;
   if (keywords == nullptr || !fill_waiting()) return nullptr;
-  Ref module(PyImport_ImportModule("functools"));
+  Ref module = import_module("functools");
   Ref type(module ? PyObject_GetAttrString(module.get(), "partial") : nullptr);
   Ref head(type ? PyTuple_Pack(1, function) : nullptr);
   Ref arguments(head ? PySequence_Concat(head.get(), rest) : nullptr);
@@ -487,7 +487,7 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
 void raise_from_text(const std::string& text) {
   size_t colon = text.find(": ");
   std::string name = text.substr(0, colon);
-  Ref builtins(PyImport_ImportModule("builtins"));
+  Ref builtins = import_module("builtins");
   Ref type(builtins ? PyObject_GetAttrString(builtins.get(), name.c_str()) : nullptr);
   if (type && colon != std::string::npos)
     PyErr_SetString(type.get(), text.c_str() + colon + 2);

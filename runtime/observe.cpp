@@ -33,7 +33,7 @@ std::string indented(const std::string& text) {
 // Line `number` of a file through linecache, without blanks around it. Empty when it cannot be had.
 std::string source_line(const std::string& file, int number) {
   SavedError saved;
-  Ref cache(PyImport_ImportModule("linecache"));
+  Ref cache = import_module("linecache");
   Ref line(cache ? PyObject_CallMethod(cache.get(), "getline", "si", file.c_str(), number) : nullptr);
   Ref stripped(line ? PyObject_CallMethod(line.get(), "strip", nullptr) : nullptr);
   const char* text = stripped ? PyUnicode_AsUTF8(stripped.get()) : nullptr;

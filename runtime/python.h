@@ -64,6 +64,17 @@ struct InternalError : std::logic_error {
 #define KN_CHECK(condition) \
   (__builtin_expect(!!(condition), 1) ? (void)0 : ::kintsugi::check_failed(#condition, __FILE__, __LINE__))
 
+// Whatever the globals of the frame that runs: their __builtins__ may be the program's own, and empty.
+inline Ref import_module(const char* name) {
+  Ref text(PyUnicode_FromString(name));
+  Ref outermost(text ? PyImport_ImportModuleLevelObject(text.get(), nullptr, nullptr, nullptr, 0) : nullptr);
+  return Ref(outermost ? PyImport_GetModule(text.get()) : nullptr);
+}
+inline Borrowed standard_builtins() {
+  static PyObject* const names = PyModule_GetDict(PyImport_AddModule("builtins"));
+  return names;
+}
+
 // Equal only to itself, whatever the other object's class says of others: classes, modules, plain instances.
 inline bool compares_by_identity(PyObject* object) {
   return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&

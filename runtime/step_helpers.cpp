@@ -298,7 +298,7 @@ int through_python(NativeState* state, const Step* step, const char* name) {
   } else if (std::strcmp(name, "power") == 0) {
     result = Ref(PyNumber_Power(a.get(), b.get(), Py_None));
   } else {
-    static PyObject* math = PyImport_ImportModule("math");
+    static PyObject* math = import_module("math").release();
     Ref function(math == nullptr ? nullptr : PyObject_GetAttrString(math, name));
     PyObject* arguments[] = {a.get(), b.get()};
     if (function) result = Ref(PyObject_Vectorcall(function.get(), arguments, b ? 2 : 1, nullptr));

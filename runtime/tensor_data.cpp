@@ -266,7 +266,7 @@ PyObject* reduce_tensor(const Arguments& arguments) {
   Ref copy(apply_op(Op::k_copy, &self, 1, Attributes()));
   if (!copy) return nullptr;
   const TensorObject* packed = as_tensor(copy.get());
-  Ref module(PyImport_ImportModule("kintsugi._runtime"));
+  Ref module = import_module("kintsugi._runtime");
   if (!module) return nullptr;
   Ref rebuild(PyObject_GetAttrString(module.get(), "_rebuild_tensor"));
   Ref sizes(make_size(*packed->layout));

@@ -436,7 +436,7 @@ PyObject* deep_copy(const Arguments& arguments) {
   Ref copy(apply_op(Op::k_copy, &self, 1, Attributes()));
   if (copy) set_gradients(copy.get(), gradients);
   if (!copy || as_tensor(self)->dict == nullptr) return copy.release();
-  Ref module(PyImport_ImportModule("copy"));
+  Ref module = import_module("copy");
   if (!module) return nullptr;
   Ref attributes(PyObject_CallMethod(module.get(), "deepcopy", "OO", as_tensor(self)->dict, arguments.values[1]));
   if (!attributes || PyObject_SetAttrString(copy.get(), "__dict__", attributes.get()) < 0) return nullptr;

@@ -199,6 +199,7 @@ FOLLOWED = {
     "hash of constants": lambda x: (x * 2, hash("a") == hash("a"), hash(5), hash((1, "b")) == hash((1, "b"))),
     "id(tensor)": lambda x: (x * 2, id(x) == id(x)),
     "locals()": lambda x: (x * 2, sorted(locals())),
+    "inspect.signature": lambda x: x * len(inspect.signature(signed).parameters),
     "collections types": lambda x: (x * 2, list(collections.OrderedDict(a=1)), list(collections.deque([1, 2]))),
     "itertools": lambda x: [x * i for i in itertools.chain([1], [2])],
     "functools.partial": lambda x: functools.partial(lambda a, b: a * b, x)(2.0),
@@ -215,7 +216,6 @@ FOLLOWED = {
 ELSEWHERE = {"set comprehensions", "chained raise", "properties", "metaclass __call__", "namedtuple", "collections types",
              "functools.partial", "lru_cache"}
 NOT_FOLLOWED = {
-    "inspect.signature": lambda x: x * len(inspect.signature(signed).parameters),
     "indexing a list with a scalar tensor": lambda x: (x * 2, [1, 2, 3][kt.tensor(1)]),
     "slicing a list with a scalar tensor": lambda x: (x * 2, [1, 2, 3][kt.tensor(1):]),
     "numpy()": lambda x: (x * 2, x.numpy().tolist()),
