@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "jit/arrays.h"
 #include "jit/containers.h"
 #include "jit/exceptions.h"
 #include "runtime/frame.h"
@@ -437,6 +438,7 @@ Flow Tracer::call_builtin(Value* callable, std::vector<Value*>& arguments, PyObj
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   Flow flow = Flow::kGo;
   if (object == known.build_class) return *handled = true, build_class(arguments, names, out);
+  if (call_array(*this, object, arguments, names, out, &flow)) return *handled = true, flow;
   if (call_proxy(*this, object, arguments, names, out, &flow)) return *handled = true, flow;
   if (flow = make_descriptor(object, arguments, names, out, handled); *handled) return flow;
   if (call_iterators(object, arguments, names, out, &flow) || call_functools(object, arguments, names, out, &flow)) {

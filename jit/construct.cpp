@@ -125,7 +125,7 @@ struct AbstractClasses {
   std::vector<PyObject*> namespaces;  // modules whose __subclasshook__s answer from the class alone
 
   AbstractClasses() {
-    Ref abc = import_module("abc"), native(PyImport_ImportModule("_abc"));
+    Ref abc = import_module("abc"), native = import_module("_abc");
     Ref found(abc ? PyObject_GetAttrString(abc.get(), "ABCMeta") : nullptr);
     Ref get(native ? PyObject_GetAttrString(native.get(), "get_cache_token") : nullptr);
     Ref now(get ? PyObject_CallNoArgs(get.get()) : nullptr);

@@ -259,6 +259,7 @@ static Flow item_of_sequence(Tracer& t, Value* container, Value* key, Value** ou
     *out = is_list ? t.list_of(std::move(part)) : t.tuple_of(std::move(part), type);
     return Flow::kGo;
   }
+  if (key->is_number() && key->fresh && key->int_hint >= size) key->int_hint = 0;  // a guess
   if (key->is_number()) key = t.specialise(key);
   if (!index_of(key, size, &index))
     return no_index(t, key, is_list ? "list index out of range" : "tuple index out of range");
@@ -282,7 +283,13 @@ Flow Tracer::get_item(Value* container, Value* key, Value** out) {
     Flow flow = container_special(container, interned.getitem, {key}, out);
     if (flow != Flow::kGo || *out != nullptr || frames_.size() > depth) return flow;
   }
-  if (key->kind == ValueKind::kObject && container->kind != ValueKind::kDict && container->kind != ValueKind::kTensor)
+  bool is_sequence = container->kind == ValueKind::kTuple || container->kind == ValueKind::kList ||
+                     (container->is_constant() && as_class(container) == nullptr);
+  bool may_be_index = key->kind == ValueKind::kTensor
+                          ? is_sequence
+                          : key->kind == ValueKind::kObject && container->kind != ValueKind::kDict &&
+                                container->kind != ValueKind::kTensor;
+  if (may_be_index)
     if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kTensor: return tensor_get_item(container, key, out);
@@ -304,7 +311,7 @@ Flow Tracer::set_item(Value* container, Value* key, Value* value) {
     return inline_call(method, {container, key, value}, nullptr, ReturnRule::kDiscard);
   Value* ignored = nullptr;
   if (container->content != nullptr) return container_special(container, interned.setitem, {key, value}, &ignored);
-  if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
+  if ((key->kind == ValueKind::kObject || key->kind == ValueKind::kTensor) && container->kind == ValueKind::kList)
     if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kTensor: return tensor_set_item(container, key, value);
@@ -343,7 +350,7 @@ Flow Tracer::delete_item(Value* container, Value* key) {
     return inline_call(method, {container, key}, nullptr, ReturnRule::kDiscard);
   Value* ignored = nullptr;
   if (container->content != nullptr) return container_special(container, interned.delitem, {key}, &ignored);
-  if (key->kind == ValueKind::kObject && container->kind == ValueKind::kList)
+  if ((key->kind == ValueKind::kObject || key->kind == ValueKind::kTensor) && container->kind == ValueKind::kList)
     if (Value* index = as_index(key)) key = index;
   switch (container->kind) {
     case ValueKind::kDict: return dict_delete_item(container, key);

@@ -278,12 +278,18 @@ Flow tuple_method(Tracer& t, Value* self, const std::string& name, std::vector<V
 Value* constant_slice(Tracer& t, Value* slice) {
   if (slice->is_constant()) return PySlice_Check(slice->object) ? slice : nullptr;
   if (slice->kind != ValueKind::kSlice) return nullptr;
+  Items parts;
   for (Value*& part : slice->items) {
     part = t.force(part);
-    if (part->kind != ValueKind::kInt && part->kind != ValueKind::kBool && !part->is_constant()) return nullptr;
+    if (part->kind != ValueKind::kInt && part->kind != ValueKind::kBool && part->kind != ValueKind::kTensor &&
+        !part->is_constant())
+      return nullptr;
   }
-  Items parts;
-  for (Value* part : slice->items) parts.push_back(t.specialise(part));
+  for (Value* part : slice->items) {
+    if (part->kind == ValueKind::kTensor) part = t.as_index(part);
+    if (part == nullptr) return nullptr;
+    parts.push_back(t.specialise(part));
+  }
   for (Value* part : parts)
     if (part->object != Py_None && !PyLong_Check(part->object)) return nullptr;
   return t.constant_owned(PySlice_New(parts[0]->object, parts[1]->object, parts[2]->object));

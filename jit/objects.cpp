@@ -1,6 +1,8 @@
 // Attributes: where they are looked up, in CPython's own order. What a class holds is pinned by its version tag, what
 // an instance holds by a guard on that attribute. What looking one up means is in descriptors.cpp.
+#include "jit/arrays.h"
 #include "jit/changing_classes.h"
+#include "jit/containers.h"
 #include "jit/containers.h"
 #include "runtime/frame.h"
 
@@ -423,6 +425,7 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
     case ValueKind::kObject: {
       bool handled = false;
       if (is_pure_object(object)) break;
+      if (array_attribute(*this, object, name, out)) return Flow::kGo;
       Flow flow = exception_attribute(object, name, out, &handled);
       return handled ? flow : object_attribute(*this, object, name, out);
     }

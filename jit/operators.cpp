@@ -252,6 +252,11 @@ Flow Tracer::compare_objects(int operation, Value* left, Value* right, Value** o
 // -----------------------------------------------------------------------------------------------------------
 
 Value* Tracer::as_index(Value* key) {
+  if (key->kind == ValueKind::kTensor) {
+    Value* word = nullptr;
+    bool is_whole = info(key->layout->dtype).kind == DTypeKind::kIntegerKind;
+    return is_whole && item_of(key, /*as=*/0, &word) ? word : nullptr;
+  }
   if (Value* atom = plain_atom(key, {})) return PyLong_CheckExact(atom->object) ? atom : nullptr;
   Value* index = nullptr;
   if (call_special(key, interned.index, {}, &index) != Flow::kGo || index == nullptr) return nullptr;

@@ -1,5 +1,6 @@
 // Read-only views of mappings, types.MappingProxyType: each asks the mapping, which is the value's only item. That of a
 // class's __dict__ has the class instead.
+#include "jit/changing_classes.h"
 #include "jit/containers.h"
 #include "runtime/frame.h"
 
@@ -14,7 +15,7 @@ bool in_class(Tracer& t, Value* proxy, Value* key, Value** found) {
   PyTypeObject* type = as_class(proxy->items[0]);
   PyObject* name;
   if (type == nullptr || type->tp_dict == nullptr || !t.fold(key, &name) || !PyUnicode_CheckExact(name)) return false;
-  if (t.inherits_changing(type, name)) return false;
+  if (inherits_changing(type, name)) return false;
   PyObject* held = PyDict_GetItemWithError(type->tp_dict, name);
   PyErr_Clear();
   // A type that has instances knows where their dict and weak references are; such a part is of no use elsewhere.

@@ -2,6 +2,7 @@
 // stand-ins that have a layout but no memory; here the meaning becomes graph nodes, views, writes, or a generic call.
 #include <algorithm>
 
+#include "jit/arrays.h"
 #include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
@@ -368,24 +369,46 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
 }
 
 // The one element of a tensor, as a word. as: 0 int, 1 float, 2 bool, -1 by dtype. False: it breaks.
-bool Tracer::item_of(Value* tensor, int as, Value** out) {
-  if (!capture_scalars_ || tensor->kind != ValueKind::kTensor || (tensor->dynamic && tensor->layout->rank > 0) ||
-      tensor->layout->count != 1)
-    return false;
+// What the tensor holds now, as a hint: of one of before, or made of a number in the trace.
+// `fresh` says that it is not known.
+static void look_at_number(const Value* tensor, int as, Value* word) {
+  word->fresh = true;
+  bool is_before = tensor->source >= 0 && tensor->object != nullptr && is_tensor(tensor->object);
+  Ref number = tensor->defaults != nullptr ? Ref::share(tensor->defaults->object) : Ref();
+  if (is_before) number = Ref(PyObject_CallMethod(tensor->object, "item", nullptr));
+  if (number) word->fresh = false;
+  if (number && PyFloat_Check(number.get()) && as == 1) word->float_hint = PyFloat_AS_DOUBLE(number.get());
+  if (number && PyLong_Check(number.get()) && as != 1) {
+    int overflow;
+    int64_t held = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+    if (overflow == 0) word->int_hint = as == 2 ? held != 0 : held;
+  }
+  PyErr_Clear();
+}
+
+Value* read_item(Tracer& t, Value* tensor, int as) {
   if (as < 0) {
     DTypeKind kind = info(tensor->layout->dtype).kind;
     as = kind == DTypeKind::kFloatingKind ? 1 : kind == DTypeKind::kIntegerKind ? 0 : 2;
   }
-  ExitId exit = exit_here(ExitKind::kStep);
-  Step& read = record(StepKind::k_item);
-  Value* word = make(as == 1 ? ValueKind::kFloat : as == 0 ? ValueKind::kInt : ValueKind::kBool);
+  ExitId exit = t.exit_here(ExitKind::kStep);
+  Step& read = t.record(StepKind::k_item);
+  Value* word = t.make(as == 1 ? ValueKind::kFloat : as == 0 ? ValueKind::kInt : ValueKind::kBool);
   word->int_hint = as == 2 ? 1 : 2;  // a guess: whatever depends on it is checked at run time
   word->float_hint = 1.5;
+  look_at_number(tensor, as, word);
   read.a = tensor->id;
   read.imm = as;
   read.on_fail = exit;
-  read.dst = word->id = new_value();
-  *out = word;
+  read.dst = word->id = t.new_value();
+  return word;
+}
+
+bool Tracer::item_of(Value* tensor, int as, Value** out) {
+  if (!capture_scalars_ || tensor->kind != ValueKind::kTensor || (tensor->dynamic && tensor->layout->rank > 0) ||
+      tensor->layout->count != 1)
+    return false;
+  *out = read_item(*this, tensor, as);
   return true;
 }
 
@@ -431,6 +454,7 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
   form_ = {CallForm::kFunction, 0, callable};
   if (callable != nullptr && Py_TYPE(callable) == &PyMethodDescr_Type)
     form_ = {CallForm::kMethod, 0, reinterpret_cast<PyDescrObject*>(callable)->d_name};
+  if (name == "numpy" && keywords == 0 && make_array(*this, callable, arguments, out)) return Flow::kGo;
   if (name == "tensor" && arguments.size() == 1 && keywords == 0) {
     Shape shape;
     int kind = 0;
@@ -443,7 +467,9 @@ Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& give
                                                shape));
     size_t before = trace_.records.size();
     Flow flow = tensor_run(callable, arguments, names, layout, out);
-    if (flow == Flow::kGo) note_call(before, arguments, names, *out);
+    if (flow != Flow::kGo) return flow;
+    note_call(before, arguments, names, *out);
+    if (shape.rank == 0 && arguments[0]->is_constant()) (*out)->defaults = arguments[0];  // see look_at_number
     return flow;
   }
   bool has_words = false;
