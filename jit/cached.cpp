@@ -221,6 +221,8 @@ Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& argume
                    bool* handled) {
   *handled = function->code != nullptr && names == nullptr && arguments.size() == 1 && is_repr_wrapper(function->code);
   if (*handled) return wrapped_repr(t, function, t.force(arguments[0]), out);
+  *handled = call_copy(t, function, arguments, names, out);
+  if (*handled) return Flow::kGo;
   bool has_stop = names != nullptr && arguments.size() == 2 && PyTuple_GET_SIZE(names) == 1 &&
                   PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "stop") == 0;
   *handled = function->code != nullptr && (has_stop || (names == nullptr && arguments.size() == 1)) &&

@@ -71,6 +71,9 @@ Flow find_in_real_set(Tracer& t, Value* set, Value* element, bool* found);
 PyTypeObject* partial_type(const Value* value);
 bool partial_attribute(Tracer& t, Value* value, PyObject* name, Value** out);
 
+// copying.cpp: copy.copy(), copy.deepcopy(); false: another function, or not modelled.
+bool call_copy(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out);
+
 // proxies.cpp: types.MappingProxyType. False, null: no such proxy, or one that is not modelled.
 Value* proxied(Tracer& t, Value* value);  // the mapping
 Value* dict_of_class(Tracer& t, PyTypeObject* type);

@@ -3,7 +3,6 @@
 #include "jit/arrays.h"
 #include "jit/changing_classes.h"
 #include "jit/containers.h"
-#include "jit/containers.h"
 #include "runtime/frame.h"
 
 #include <structmember.h>

@@ -147,6 +147,9 @@ def test_every_program_has_a_row():
 
 def test_what_is_followed_has_no_break():
     for name, row in ROWS.items():
+        if name in EXPECTED["breaking"]:
+            assert row["breaks"] and row["kernels"] >= 1 and row["fallbacks"] == 0, name
+            continue
         assert row["breaks"] == [] and row["call_outs"] == row["hand_overs"] == row["fallbacks"] == 0, name
         assert row["graphs"] == 1 and row["kernels"] >= 1, name
     for name, row in [*EXPECTED["cases"].items(), *EXPECTED["demo"].items()]:
