@@ -8,8 +8,7 @@ import warnings
 from language_programs import effects, followed, x3
 
 logger = logging.getLogger("kintsugi.language")
-logger.addHandler(logging.NullHandler())
-logger.propagate = False
+logger.setLevel(logging.CRITICAL)  # whoever listens to the others does not hear it
 
 
 async def doubled(x):
