@@ -2,6 +2,7 @@
 // where the body holds atoms, auto() and functions: so while tracing the library makes a model of it, in a step the
 // class. Members of the model stand for those of the class, and so do the containers in which the class keeps them.
 #include <algorithm>
+#include <map>
 
 #include "jit/containers.h"
 #include "runtime/frame.h"
@@ -59,7 +60,7 @@ bool is_one_of(PyObject* name, std::initializer_list<const char*> texts) {
 }
 
 // What the model's body holds in place of a value; null: not followed.
-Ref content(Tracer& t, PyObject* name, Value* value) {
+Ref content(Tracer& t, PyObject* name, Value* value, std::map<Value*, Ref>* automatic) {
   std::string text = text_of(name);
   bool free = text.rfind("_", 0) != 0 && !is_one_of(name, {"name", "value", "mro"});
   if (!free && !is_one_of(name, {"__module__", "__qualname__", "__doc__", "__str__", "__repr__"})) return Ref();
@@ -71,7 +72,10 @@ Ref content(Tracer& t, PyObject* name, Value* value) {
   if (is_automatic(value)) {
     Value* given = value->entries.size() == 1 ? t.force(value->entries[0].second) : nullptr;
     bool plain = given != nullptr && given->object == library().nothing && given->kind == ValueKind::kObject;
-    return plain ? Ref(PyObject_CallNoArgs(library().automatic)) : Ref();
+    if (!plain || value->serial <= t.instruction_serial_) return Ref();  // it is told its number for good
+    Ref& made = (*automatic)[value];
+    if (!made) made = Ref(PyObject_CallNoArgs(library().automatic));
+    return Ref::share(made.get());
   }
   bool is_function = value->kind == ValueKind::kFunction && !value->is_real();
   return is_function || is_made_descriptor(value) ? t.stand_in_for(name, value) : Ref();
@@ -179,9 +183,10 @@ Flow make_enum_class(Tracer& t, PyTypeObject* meta, Value* name, const std::vect
   if (!name->is_constant() || !PyUnicode_CheckExact(name->object)) return refused("such a name");
   Ref held(PyDict_New()), types(PyTuple_Pack(1, t.force(bases[0])->object));
   if (!held || !types || enum_maker() == nullptr) throw Restart{};
+  std::map<Value*, Ref> automatic;
   for (auto& [key, value] : names->entries) {
     if (value == nullptr || PyUnicode_CompareWithASCIIString(key, "__classcell__") == 0) continue;
-    Ref stands = content(t, key, t.force(value));
+    Ref stands = content(t, key, t.force(value), &automatic);
     if (!stands) return refused("such a " + text_of(key));
     if (PyDict_SetItem(held.get(), key, stands.get()) < 0) throw Restart{};
   }
@@ -197,6 +202,12 @@ Flow make_enum_class(Tracer& t, PyTypeObject* meta, Value* name, const std::vect
     t.changing(cell);
     cell->items = {*out};
     cell->complete = true;
+  }
+  for (auto& [value, told] : automatic) {
+    Ref number(PyObject_GetAttrString(told.get(), "value"));
+    if (!number) throw Restart{};
+    t.keep(number.get());
+    value->entries[0].second = t.constant(number.get());
   }
   describe(t, *out);
   t.makes_class_ = t.makes_inner_class_ = false;

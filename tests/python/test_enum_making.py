@@ -55,6 +55,26 @@ def flags(x):
     return x + Access.READ.value, (Access.READ | Access.WRITE) is Access.BOTH, Access.READ in Access.BOTH, [m.name for m in Access], (Access.BOTH & Access.READ).name
 
 
+def one_auto_twice(x):
+    kept = []
+
+    class Level(enum.Enum):
+        LOW = BOTTOM = enum.auto()
+        HIGH = enum.auto()
+
+    class Other(enum.Enum):
+        kept.append(0)
+        A = enum.auto()
+        B = kept[0] + 7
+        C = enum.auto()
+    outside = enum.auto()
+
+    class Third(enum.Enum):
+        A = outside
+        B = enum.auto()
+    return x + len(Level), list(Level), Level.BOTTOM is Level.LOW, [m.value for m in Other], outside.value, Third.A.value
+
+
 def flags_out_of_order(x):
     class Access(enum.Flag):
         WRITE = 2
