@@ -427,7 +427,9 @@ void* make_new_tensor(const Layout* layout) {
 }
 void release_object(void* object) { Py_XDECREF(static_cast<PyObject*>(object)); }
 
+// A finaliser could change what earlier guards saw, and what native code still holds of it.
 int check_slowly(NativeState* state, int guard) {
+  CollectorHeld held(PyThreadState_Get());
   auto check = [&] {
     return check_guard(guard_program(const_cast<SegmentCode&>(*state->segment)), guard_input(*state), guard);
   };

@@ -1,4 +1,7 @@
 """Guards that lean on earlier ones of the same program: what changes behind any of them is seen."""
+import collections
+import gc
+
 import pytest
 
 import kintsugi as kt
@@ -122,3 +125,45 @@ def test_globals_and_what_they_must_be():
                 except NameError as error:
                     outcomes.append(str(error))
             assert outcomes[0] == outcomes[1]
+
+
+def test_no_finaliser_runs_between_guards():
+    """The order of an OrderedDict is asked with an iterator, which the collector may answer with finalisers."""
+    class Plain:
+        def __init__(self):
+            self.a, self.b = 1.0, 2.0
+
+    class Ends:
+        def __del__(self):
+            ended.append(current.__dict__)  # its inline values are gone
+
+    def f(thing, ordered, x):
+        thing.a
+        for _ in ordered:
+            pass
+        return x + thing.b
+
+    compiled, ordered, x, ended = kt.compile(f), collections.OrderedDict(p=1), kt.ones(2), []
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            current = Plain()
+            compiled(current, ordered, x)
+            ends = Ends()
+            ends.itself = ends
+            del ends
+            gc.set_threshold(10, 10000, 10000)
+            kept = [[] for _ in range(100)]
+            gc.enable()
+            result = compiled(current, ordered, x)
+            gc.disable()
+            assert result.tolist() == [3, 3]
+            current.b = 5.0
+            assert compiled(current, ordered, x).tolist() == [6, 6]
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    gc.collect()
+    assert len(kept) == 100 and ended
