@@ -3,6 +3,7 @@ What is followed without a break is in language_making.py."""
 import abc
 import functools
 import gc
+import operator
 import pickle
 import sys
 import typing
@@ -374,6 +375,26 @@ def descriptor_that_counts(x):
         m.b = 2
     except TypeError as error:
         return m.a, m.b, str(error), Made.a.slot, x + 1
+
+
+@functools.lru_cache(maxsize=None)
+def remembered(n):
+    return n * 3
+
+
+getter = operator.itemgetter(1)
+
+
+def objects_of_builtin_classes(x):
+    class Base:
+        def __init_subclass__(cls, flag=remembered, **more):
+            cls.flag = flag
+            cls.more = more
+
+    class Made(Base, other=getter):
+        kept = functools.partial(remembered, 3)
+        get = getter
+    return Made.flag(2), Made.more["other"]((1, 2)), Made.kept(), Made.get((3, 4)), x + 1
 
 
 def cached_property_in_a_class(x):
