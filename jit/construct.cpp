@@ -7,6 +7,16 @@
 
 namespace kintsugi {
 
+// What ends the instances of every class statement's class; classes made in C have their own, for what theirs hold.
+static destructor end_of_python_classes() {
+  static const destructor known = [] {
+    Ref made(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "any"));
+    PyErr_Clear();
+    return made ? reinterpret_cast<PyTypeObject*>(made.get())->tp_dealloc : nullptr;
+  }();
+  return known;
+}
+
 // Instances may stay virtual when their class, all through, is made of Python and object alone.
 bool is_plain_class(PyTypeObject* type) {
   if (!is_heap_type(type) || type->tp_finalize != nullptr || type->tp_del != nullptr ||
@@ -14,7 +24,9 @@ bool is_plain_class(PyTypeObject* type) {
     return false;
   PyObject* mro = type->tp_mro;
   for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(mro); ++i)
-    if (!is_heap_type(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)))) return false;
+    if (auto* each = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+        !is_heap_type(each) || each->tp_dealloc != end_of_python_classes())
+      return false;
   return true;
 }
 

@@ -1,5 +1,6 @@
 """Faults that random programs found, each as the smallest program that showed it: (title, source, arguments)."""
 import enum
+import functools
 import gc
 import inspect
 import types
@@ -329,3 +330,23 @@ def test_a_break_after_a_check_builds_with_no_error_pending():
     for length in (4, 5, 4, 6):
         items = [kt.zeros(length, dtype=kt.int64), kt.ones(length, length)]
         assert compiled("n", items) == f("n", list(items))
+
+
+def test_a_class_made_in_c_is_no_plain_class():
+    """What stood in for its instance in a class's model had never been initialised."""
+    @functools.lru_cache(maxsize=None)
+    def remembered(n):
+        return n * 3
+
+    def f(x, n):
+        class Base:
+            def __init_subclass__(cls, flag=n, **more):
+                cls.flag = flag
+
+        class Derived(Base, flag=remembered):
+            pass
+        return x * 2, Derived.flag is remembered, Derived.flag(n)
+
+    compiled = kt.compile(f)
+    for _ in range(3):
+        assert compiled(kt.ones(2), 7)[1:] == f(kt.ones(2), 7)[1:]
