@@ -34,7 +34,19 @@ const std::vector<PyObject*>& hooks() {
   return *names;
 }
 
-bool is_plain_instance(Tracer& t, const Value* value) {
+// Whether the table `name` of the module says nothing of the class, now and in later calls.
+bool is_unlisted(Tracer& t, const char* module, const char* name, PyTypeObject* type) {
+  Borrowed owner = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  Ref table(owner != nullptr ? PyObject_GetAttrString(owner, name) : nullptr);
+  PyErr_Clear();
+  if (!table || !PyDict_CheckExact(table.get())) return false;
+  Value* rows = t.wrap_bound(table.get(), std::string(module) + "." + name);
+  return rows->kind == ValueKind::kDict && !rows->mutated &&
+         t.dict_get(rows, reinterpret_cast<PyObject*>(type)) == nullptr;
+}
+
+// `copiers`: the table of the copy module that is asked first.
+bool is_plain_instance(Tracer& t, const Value* value, const char* copiers) {
   if (value->kind != ValueKind::kObject || !value->is_virtual() || value->exception != nullptr ||
       value->content != nullptr || !value->items.empty() || value->type == nullptr || !is_plain_class(value->type) ||
       t.is_made_class(value->type) || !t.ensure_version(value->type) || inherits_changing(value->type))
@@ -43,14 +55,10 @@ bool is_plain_instance(Tracer& t, const Value* value) {
     PyObject *own = _PyType_Lookup(value->type, name), *inherited = _PyType_Lookup(&PyBaseObject_Type, name);
     bool is_dict = PyUnicode_Compare(name, interned.dict) == 0 && own != nullptr && Py_TYPE(own) == &PyGetSetDescr_Type;
     if (own != inherited && !is_dict) return false;
+    for (auto& entry : value->entries)  // some are asked of the instance itself
+      if (PyUnicode_Compare(entry.first, name) == 0) return false;
   }
-  Borrowed registry = PyDict_GetItemString(PyImport_GetModuleDict(), "copyreg");
-  Ref table(registry != nullptr ? PyObject_GetAttrString(registry, "dispatch_table") : nullptr);
-  PyErr_Clear();
-  if (!table || !PyDict_CheckExact(table.get())) return false;
-  Value* reducers = t.wrap_bound(table.get(), "copyreg.dispatch_table");
-  return reducers->kind == ValueKind::kDict && !reducers->mutated &&
-         t.dict_get(reducers, reinterpret_cast<PyObject*>(value->type)) == nullptr;
+  return is_unlisted(t, "copy", copiers, value->type) && is_unlisted(t, "copyreg", "dispatch_table", value->type);
 }
 
 bool is_atomic_throughout(PyObject* object) {
@@ -74,6 +82,21 @@ bool is_its_own_copy(Tracer& t, Value* value) {
   return value->is_constant() && is_atomic_throughout(value->object);
 }
 
+// Whether the copy module still copies lists, tuples or dicts with its function of that name.
+bool is_copied_by(Tracer& t, PyTypeObject* type, const char* name) {
+  Borrowed module = PyDict_GetItemString(PyImport_GetModuleDict(), "copy");
+  Ref table(module != nullptr ? PyObject_GetAttrString(module, "_deepcopy_dispatch") : nullptr);
+  Ref usual(module != nullptr ? PyObject_GetAttrString(module, name) : nullptr);
+  PyErr_Clear();
+  if (!table || !PyDict_CheckExact(table.get()) || !usual || !PyFunction_Check(usual.get())) return false;
+  Value* rows = t.wrap_bound(table.get(), "copy._deepcopy_dispatch");
+  if (rows->kind != ValueKind::kDict || rows->mutated) return false;
+  Value* found = t.dict_get(rows, reinterpret_cast<PyObject*>(type));
+  if (found != nullptr) found = t.force(found);
+  return found != nullptr && found->kind == ValueKind::kFunction &&
+         found->code == code_of(reinterpret_cast<PyFunctionObject*>(usual.get()));
+}
+
 using Copies = std::unordered_map<const Value*, Value*>;
 
 // Null: not modelled.
@@ -85,7 +108,7 @@ Value* deep_copy(Tracer& t, Value* value, Copies* copies) {
   if (is_its_own_copy(t, value)) return value;
   std::vector<Value*>* items;
   if (value->kind == ValueKind::kList && value->owner == nullptr) {
-    if (!t.list_items(value, &items)) return nullptr;
+    if (!t.list_items(value, &items) || !is_copied_by(t, &PyList_Type, "_deepcopy_list")) return nullptr;
     Value* made = (*copies)[value] = t.list_of({});
     for (size_t i = 0; i < items->size(); ++i) {
       Value* part = deep_copy(t, t.item_at(value, i), copies);
@@ -95,7 +118,7 @@ Value* deep_copy(Tracer& t, Value* value, Copies* copies) {
     return made;
   }
   if (t.is_exact_tuple(value)) {
-    if (!t.list_items(value, &items)) return nullptr;
+    if (!t.list_items(value, &items) || !is_copied_by(t, &PyTuple_Type, "_deepcopy_tuple")) return nullptr;
     std::vector<Value*> parts;
     bool same = true;
     for (size_t i = 0; i < items->size(); ++i) {
@@ -108,7 +131,8 @@ Value* deep_copy(Tracer& t, Value* value, Copies* copies) {
     return (*copies)[value] = same ? value : t.tuple_of(std::move(parts));
   }
   if (value->kind == ValueKind::kDict && value->owner == nullptr) {
-    if (!t.dict_complete(value) || t.has_hashed_keys(value)) return nullptr;
+    if (!t.dict_complete(value) || t.has_hashed_keys(value) || !is_copied_by(t, &PyDict_Type, "_deepcopy_dict"))
+      return nullptr;
     Value* made = (*copies)[value] = t.make(ValueKind::kDict);
     for (size_t i = 0; i < value->entries.size(); ++i) {
       PyObject* key = value->entries[i].first;
@@ -120,7 +144,7 @@ Value* deep_copy(Tracer& t, Value* value, Copies* copies) {
     }
     return made;
   }
-  if (!is_plain_instance(t, value)) return nullptr;
+  if (!is_plain_instance(t, value, "_deepcopy_dispatch")) return nullptr;
   Value* made = (*copies)[value] = t.make(ValueKind::kObject);
   made->type = value->type;
   for (size_t i = 0; i < value->entries.size(); ++i) {
@@ -144,7 +168,7 @@ bool call_copy(Tracer& t, Value* function, const std::vector<Value*>& arguments,
     return *out != nullptr;
   }
   Value* value = t.force(arguments[0]);
-  if (!is_code_of(function->code, "copy", &shallow) || !is_plain_instance(t, value)) return false;
+  if (!is_code_of(function->code, "copy", &shallow) || !is_plain_instance(t, value, "_copy_dispatch")) return false;
   *out = t.make(ValueKind::kObject);
   (*out)->type = value->type;
   for (auto& [name, held] : value->entries)

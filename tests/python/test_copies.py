@@ -190,3 +190,36 @@ def test_a_class_learns_to_copy():
             Learning.__reduce_ex__ = lambda self, protocol: (Plain, ("reduced",))
         for _ in range(2):
             assert snapshot(fast(x3())) == snapshot(learns(x3()))
+
+
+@pytest.mark.parametrize("name", ["__deepcopy__", "__copy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__"])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_an_instance_has_its_own_hook(copied, name):
+    kt._dynamo.reset()
+
+    def hooked(x):
+        thing = Plain([1])
+        setattr(thing, name, lambda *arguments: {"b": 5})
+        made = copied(thing)
+        return x * 2, sorted(made if type(made) is dict else vars(made))
+
+    fast = kt.compile(hooked)
+    for _ in range(2):
+        assert snapshot(fast(x3())) == snapshot(hooked(x3()))
+
+
+@pytest.mark.parametrize("kind", [Plain, list, tuple, dict])
+def test_the_module_learns_to_copy(kind, monkeypatch):
+    kt._dynamo.reset()
+
+    def learns(x):
+        made = [[1], ([2],), {"k": 3}, Plain(4)]
+        return x * 2, [str(copy.deepcopy(each))[:20] for each in made[:3]], [
+            type(each(made[3])).__name__ for each in (copy.copy, copy.deepcopy)]
+
+    fast = kt.compile(learns)
+    for table in (None, copy._deepcopy_dispatch, copy._copy_dispatch):
+        if table is not None:
+            monkeypatch.setitem(table, kind, lambda *arguments: "another")
+        for _ in range(2):
+            assert snapshot(fast(x3())) == snapshot(learns(x3()))
