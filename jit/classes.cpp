@@ -36,19 +36,6 @@ bool is_made_descriptor(const Value* value) {
   return value->kind == ValueKind::kObject && value->is_virtual() && is_descriptor_type(value->type);
 }
 
-// An instance that nobody has initialised is one all the same: its class is made by class statements, down to object.
-static bool may_be_bare(PyTypeObject* type) {
-  static const destructor of_statements = [] {
-    Ref made(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "bare"));
-    PyErr_Clear();
-    return made ? reinterpret_cast<PyTypeObject*>(made.get())->tp_dealloc : nullptr;
-  }();
-  if (!is_plain_class(type)) return false;
-  for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(type->tp_mro); ++i)
-    if (reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dealloc != of_statements) return false;
-  return true;
-}
-
 // What the model holds in place of a value; null: the class is not followed.
 Ref Tracer::stand_in_for(PyObject* name, Value* value) {
   PyObject* object;
@@ -89,7 +76,7 @@ Ref Tracer::stand_in_for(PyObject* name, Value* value) {
     if (object != nullptr) stand_ins_.emplace(object, value);
     return object == nullptr || runs ? Ref() : Ref::share(object);
   } else if (PyTypeObject* own = value->kind == ValueKind::kObject && value->content == nullptr ? value->type : nullptr;
-             own != nullptr && value->exception == nullptr && may_be_bare(own) && ensure_version(own)) {
+             own != nullptr && value->exception == nullptr && is_plain_class(own) && ensure_version(own)) {
     if (is_special(name)) return Ref();
     made = Ref(PyType_GenericAlloc(own, 0));  // what its class says of descriptors holds for it
   } else {
