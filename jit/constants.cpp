@@ -83,7 +83,7 @@ ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
   auto [place, fresh] = constant_ids_.try_emplace(object, static_cast<ConstantId>(plan().constants.size()));
   if (!fresh) {
     Hold& held = result_->holds[place->second];
-    if (hold == Hold::kStrong && held != Hold::kStrong) held = hold;
+    if (held != Hold::kStrong && hold != Hold::kPinned) held = hold;
     return place->second;
   }
   keep(object);
@@ -152,11 +152,15 @@ bool is_atom(PyObject* object) {
       type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
       type == &PySlice_Type)
     return true;
-  if (type == &PyCFunction_Type) {  // of a module or of a class; others may go with an object of the program's
+  if (type ==
+      &PyCFunction_Type) {  // of an imported module or of a class; others may go with an object of the program's
     PyObject* self = PyCFunction_GET_SELF(object);
     if (self == nullptr || PyType_Check(self)) return self != nullptr && is_atom(self);
+    if (!PyModule_CheckExact(self)) return false;
+    PyObject *names = PyModule_GetDict(self), *module = PyDict_GetItemWithError(names, interned.name);
     const char* name = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
-    return PyModule_CheckExact(self) && PyDict_GetItemString(PyModule_GetDict(self), name) == object;
+    return module != nullptr && PyUnicode_CheckExact(module) &&
+           PyDict_GetItem(PyImport_GetModuleDict(), module) == self && PyDict_GetItemString(names, name) == object;
   }
   if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type)
     return is_atom(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));

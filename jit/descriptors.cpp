@@ -98,7 +98,7 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
   std::string text = std::string(type->tp_name) + "." + text_of(name);
   PyTypeObject* kind = Py_TYPE(attribute);
   if (is_python_function(attribute) || kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
-    Value* function = wrap_bound(attribute, text);
+    Value* function = wrap_bound(attribute, text, Hold::kPinned);
     *out = self == nullptr ? function : method_of(*this, function, self);
     return Flow::kGo;
   }
@@ -107,23 +107,23 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
     Ref function = part_of(attribute, interned.func);
     if (!function) return stop(BreakReason::k_attribute, text);
     if (kind == &PyStaticMethod_Type) {
-      *out = wrap_bound(function.get(), text);
+      *out = wrap_bound(function.get(), text, Hold::kPinned);
       return Flow::kGo;
     }
     if (!is_python_function(function.get())) return stop(BreakReason::k_attribute, text);
     // Through an instance the class is the instance's, through a metaclass's instance that class itself.
-    *out = method_of(*this, wrap_bound(function.get(), text), owner);
+    *out = method_of(*this, wrap_bound(function.get(), text, Hold::kPinned), owner);
     return Flow::kGo;
   }
   if (is_property(kind, interned.get)) {
     if (self == nullptr) {
-      *out = wrap_bound(attribute, text);
+      *out = wrap_bound(attribute, text, Hold::kPinned);
       return Flow::kGo;
     }
     Ref getter = part_of(attribute, interned.fget);
     if (!getter) return missing(self, name);
     if (Py_TYPE(getter.get()) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
-    wrap_bound(attribute, text);
+    wrap_bound(attribute, text, Hold::kPinned);
     return call_getter(wrap_bound(getter.get(), text + ".fget"), {self}, name);
   }
   if (kind == &PyMemberDescr_Type && self != nullptr) {
@@ -171,15 +171,16 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
     return *out != nullptr ? Flow::kGo : stop(BreakReason::k_attribute, text);
   }
   if (kind->tp_descr_get == nullptr) {
-    *out = wrap_bound(attribute, text);
+    *out = wrap_bound(attribute, text, Hold::kPinned);
     return Flow::kGo;
   }
   if (PyType_Check(attribute) || !is_heap_type(kind) || !ensure_version(kind))
     return stop(BreakReason::k_attribute, text);
   Value* get = find_in_class(kind, interned.get);  // a descriptor written in Python
   if (get == nullptr || get->kind != ValueKind::kFunction) return stop(BreakReason::k_attribute, text);
-  if (Flow flow; bind_functools(*this, get, wrap_bound(attribute, text), self, name, out, &flow)) return flow;
-  return call_getter(get, {wrap_bound(attribute, text), self == nullptr ? none() : self, owner}, name);
+  if (Flow flow; bind_functools(*this, get, wrap_bound(attribute, text, Hold::kPinned), self, name, out, &flow))
+    return flow;
+  return call_getter(get, {wrap_bound(attribute, text, Hold::kPinned), self == nullptr ? none() : self, owner}, name);
 }
 
 // A data descriptor's __set__ and, value null, __delete__. May push a frame.
@@ -192,7 +193,7 @@ Flow Tracer::set_through(PyObject* attribute, Value* object, PyObject* name, Val
     Ref function = part_of(attribute, value != nullptr ? interned.fset : interned.fdel);
     if (!function) return missing(object, name);
     if (Py_TYPE(function.get()) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
-    wrap_bound(attribute, text);
+    wrap_bound(attribute, text, Hold::kPinned);
     Value* setter = wrap_bound(function.get(), text + (value != nullptr ? ".fset" : ".fdel"));
     return inline_call(setter, std::move(arguments), nullptr, ReturnRule::kDiscard);
   }
@@ -200,7 +201,7 @@ Flow Tracer::set_through(PyObject* attribute, Value* object, PyObject* name, Val
   Value* method = find_in_class(kind, value != nullptr ? interned.set : interned.delete_);
   if (method == nullptr) return missing(object, name);
   if (method->kind != ValueKind::kFunction) return stop(BreakReason::k_attribute, text);
-  arguments.insert(arguments.begin(), wrap_bound(attribute, text));
+  arguments.insert(arguments.begin(), wrap_bound(attribute, text, Hold::kPinned));
   return inline_call(method, std::move(arguments), nullptr, ReturnRule::kDiscard);
 }
 

@@ -115,7 +115,7 @@ Flow Tracer::import_name(PyObject* name) {
       if (module == nullptr || !module->is_constant()) return plain_import(*this);
     }
   } else {  // a package would import what it lacks
-    Value* dict = wrap_bound(PyModule_GetDict(module->object), "module " + text_of(whole.get()));
+    Value* dict = wrap_bound(PyModule_GetDict(module->object), "module " + text_of(whole.get()), Hold::kPinned);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names->object); ++i) {
       PyObject* each = PyTuple_GET_ITEM(names->object, i);
       if (!PyUnicode_CheckExact(each)) return plain_import(*this);

@@ -39,7 +39,7 @@ void Tracer::expect_foreign_code() {
   for (auto& [key, value] : key_values_) share(key);
   for (const TraceFrame& frame : frames_) share(frame.bytecode->code);
   for (size_t i = 0; i < result_->bindings.size(); ++i)
-    if (Hold hold = result_->holds[i]; hold == Hold::kWeak || hold == Hold::kStrong) share(result_->bindings[i]);
+    if (Hold hold = result_->holds[i]; hold != Hold::kNone && hold != Hold::kLayout) share(result_->bindings[i]);
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ Value* Tracer::find_in_class(PyTypeObject* type, PyObject* name) {
   if (!ensure_version(type)) return nullptr;
   PyObject* attribute = _PyType_Lookup(type, name);
   if (attribute == nullptr) return nullptr;
-  return wrap_bound(attribute, std::string(type->tp_name) + "." + text_of(name));
+  return wrap_bound(attribute, std::string(type->tp_name) + "." + text_of(name), Hold::kPinned);
 }
 
 bool inherits(PyTypeObject* type, PyObject* name, PyTypeObject* base) {
@@ -197,7 +197,7 @@ Flow Tracer::generic_attribute(Value* object, PyObject* name, Value** out, bool*
   if (changing != nullptr && !is_plain_content(changing)) return stop(BreakReason::k_attribute, text_of(name));
   bool data = in_class != nullptr && is_data(Py_TYPE(in_class));
   if (in_class != nullptr && is_heap_type(Py_TYPE(in_class)) && !PyType_Check(in_class))  // whether it stays one
-    wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name));
+    wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name), Hold::kPinned);
   if (data) return bind_descriptor(in_class, type, object, name, out);
   if (Value* own = own_attribute(object, name)) {
     *out = force(own);
@@ -264,7 +264,8 @@ static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** o
   t.load_on_use(module->object, name);
   PyObject* dict = PyModule_GetDict(module->object);
   Value* names = t.wrap_bound(
-      dict, std::string("module ") + (PyModule_GetName(module->object) ? PyModule_GetName(module->object) : "?"));
+      dict, std::string("module ") + (PyModule_GetName(module->object) ? PyModule_GetName(module->object) : "?"),
+      Hold::kPinned);
   PyErr_Clear();
   *out = t.dict_get(names, name);
   return *out != nullptr ? Flow::kGo : t.stop(BreakReason::k_attribute, text_of(name));
@@ -507,7 +508,7 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
 // False: its class, or a __getattr__ of the module, has a say.
 static bool module_has(Tracer& t, Value* module, PyObject* name, bool* answer) {
   if (!PyModule_CheckExact(module->object) || _PyType_Lookup(&PyModule_Type, name) != nullptr) return false;
-  Value* names = t.wrap_bound(PyModule_GetDict(module->object), "module");
+  Value* names = t.wrap_bound(PyModule_GetDict(module->object), "module", Hold::kPinned);
   if (names->kind != ValueKind::kDict) return false;
   *answer = t.dict_get(names, name) != nullptr;
   return *answer || t.dict_get(names, interned.getattr) == nullptr;
@@ -558,7 +559,7 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
   PyObject* in_class = _PyType_Lookup(type, name);
   PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);
   if (in_class != nullptr && is_heap_type(kind) && !PyType_Check(in_class))
-    wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name));
+    wrap_bound(in_class, std::string(type->tp_name) + "." + text_of(name), Hold::kPinned);
   if (has_odd_names(object)) return false;
   if (kind != nullptr && is_data(kind)) {
     if (kind != &PyMemberDescr_Type || reinterpret_cast<PyMemberDescrObject*>(in_class)->d_member->type != T_OBJECT_EX)
@@ -605,7 +606,7 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
   if (!find_changing(type, name, &stored, &in_class)) in_class = _PyType_Lookup(type, name);
   if (stored != nullptr && !is_plain_content(stored)) return stop(BreakReason::k_attribute, text);
   PyTypeObject* kind = in_class == nullptr ? nullptr : Py_TYPE(in_class);
-  if (in_class != nullptr && is_heap_type(kind) && !PyType_Check(in_class)) wrap_bound(in_class, text);
+  if (in_class != nullptr && is_heap_type(kind) && !PyType_Check(in_class)) wrap_bound(in_class, text, Hold::kPinned);
   bool is_slot = false;
   if (kind != nullptr && kind->tp_descr_set != nullptr) {
     is_slot =

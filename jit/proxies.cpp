@@ -19,7 +19,8 @@ bool in_class(Tracer& t, Value* proxy, Value* key, Value** found) {
   PyObject* held = PyDict_GetItemWithError(type->tp_dict, name);
   PyErr_Clear();
   // A type that has instances knows where their dict and weak references are; such a part is of no use elsewhere.
-  *found = held == nullptr ? nullptr : t.wrap_bound(held, std::string(type->tp_name) + "." + text_of(name));
+  *found =
+      held == nullptr ? nullptr : t.wrap_bound(held, std::string(type->tp_name) + "." + text_of(name), Hold::kPinned);
   return true;
 }
 

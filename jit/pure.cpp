@@ -283,10 +283,7 @@ Value* answer_value(Tracer& t, PyObject* object) {
 Value* run_step(Tracer& t, PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, PyObject* today) {
   std::vector<ValueId> objects;
   for (Value* argument : arguments) objects.push_back(t.object_of(argument));
-  bool is_static =
-      PyCFunction_Check(callable) || Py_TYPE(callable) == &PyMethodDescr_Type ||
-      (PyType_Check(callable) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(callable), Py_TPFLAGS_HEAPTYPE));
-  ConstantId called = t.constant_id(callable, is_static ? Hold::kStrong : Hold::kWeak);
+  ConstantId called = t.constant_id(callable, is_atom(callable) ? Hold::kStrong : Hold::kWeak);
   ConstantId keywords = names == nullptr ? kNoConstant : t.constant_id(names, Hold::kStrong);
   ExitId exit = t.exit_here(ExitKind::kStep);
   Step& step = t.record(StepKind::k_pure_call);

@@ -47,7 +47,9 @@ struct EntryMemory {
   std::map<std::pair<void*, int>, std::pair<BreakReason, std::string>> not_followed;
 };
 
-enum class Hold : uint8_t { kNone, kStrong, kWeak, kLayout };  // how a segment holds a binding
+// How a segment holds a binding. kWeak: strongly if its type takes no weak references. kPinned: not at all then; a
+// guard on what holds it (a class's version, a module) comes before every use.
+enum class Hold : uint8_t { kNone, kStrong, kWeak, kLayout, kPinned };
 
 // An error that the trace itself raises, whatever the policy says of breaks.
 enum class Failure : uint8_t {

@@ -176,7 +176,8 @@ class Tracer {
   // ---- wrap.cpp: objects reached from the entry become values; guards say so
   Value* force(Value* value);                                            // kLazy -> looked at
   Value* wrap(PyObject* object, ValueId id, const std::string& source);  // id: loaded by a guard step
-  Value* wrap_bound(PyObject* object, const std::string& source);        // alive by what was guarded before
+  // Alive by what was guarded before: with kPinned as long as those guards hold.
+  Value* wrap_bound(PyObject* object, const std::string& source, Hold hold = Hold::kWeak);
   Value* known_by_worth(PyObject* object, ValueId id);
   Guard& guard(GuardKind kind, int32_t source);
   int32_t present_place();
@@ -511,7 +512,7 @@ class Tracer {
   static bool is_real_walk(const Value* iterator);  // a real iterator that guards look into
   Next peek_real(Value* iterator, Value** out);     // its next item, as it is at the entry
   void advance_real(Value* iterator, Value* item, ExitId exit);
-  ExitId end_of_walk(Value* iterator);  // where it is exhausted
+  ExitId end_of_walk(Value* iterator);                     // where it is exhausted
   int64_t remaining(Value* iterator);                      // items left if known, else -1
   enum class Asks { kNothing, kHint };                     // what the walker asks of an object first, for room
   bool drain(Value* iterable, std::vector<Value*>* items,  // all items of something finite

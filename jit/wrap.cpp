@@ -97,7 +97,7 @@ Value* Tracer::load_field(Value* owner, int offset, PyObject* object, const std:
   return wrap(object, id, text);
 }
 
-Value* Tracer::wrap_bound(PyObject* object, const std::string& text) {
+Value* Tracer::wrap_bound(PyObject* object, const std::string& text, Hold hold) {
   if (auto stands = stand_ins_.find(object); stands != stand_ins_.end()) {
     if (stands->second == nullptr) break_from_the_start(BreakReason::k_attribute, text);
     return stands->second;
@@ -114,7 +114,7 @@ Value* Tracer::wrap_bound(PyObject* object, const std::string& text) {
       checked_.erase(place);
       return constant(object);
     }
-    ConstantId constant = constant_id(object, Hold::kWeak);
+    ConstantId constant = constant_id(object, hold);
     Guard& load = guard(GuardKind::k_bound, source(text));
     load.constant = constant;
     place->second = load.dst = new_value();

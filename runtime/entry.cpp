@@ -82,7 +82,7 @@ PyObject* make_death_callback(Segment* segment) {
   return PyCFunction_New(&death_method, capsule.get());
 }
 
-// Holds one binding; an object that takes no weak reference is held strongly.
+// Holds one binding.
 void hold(Segment* segment, size_t index) {
   void* binding = segment->code->bindings[index];
   Hold& how = segment->holds[index];
@@ -90,7 +90,7 @@ void hold(Segment* segment, size_t index) {
   // Two functions that inline each other would keep their code objects, and so each other's segments, for ever.
   if (how == Hold::kStrong && PyCode_Check(static_cast<PyObject*>(binding))) how = Hold::kWeak;
   if (how == Hold::kLayout) retain(static_cast<Layout*>(binding));
-  if (how == Hold::kWeak) {
+  if (how == Hold::kWeak || how == Hold::kPinned) {
     SavedError saved;
     if (segment->death == nullptr) segment->death = make_death_callback(segment);
     PyObject* weak =
@@ -99,7 +99,7 @@ void hold(Segment* segment, size_t index) {
       segment->weak.push_back(weak);
     } else {
       PyErr_Clear();
-      how = Hold::kStrong;
+      how = how == Hold::kPinned ? Hold::kNone : Hold::kStrong;
     }
   }
   if (how == Hold::kStrong) Py_INCREF(static_cast<PyObject*>(binding));

@@ -135,6 +135,25 @@ def f(x):
         1 // 0
     except ZeroDivisionError:
         return C(y), l
+class Linked:  # what classes hold leads back to them, and takes no weak reference
+    table = {{}}
+    shared = []
+    @property
+    def twice(self):
+        return len(self.table) * 2.0
+    @classmethod
+    def made(cls, x):
+        return cls.table["it"].twice * x + len(cls.shared)
+    @staticmethod
+    def same(x):
+        return x
+Linked.table["it"] = Linked()
+Linked.shared.append(Linked)
+module = type(kt)("m")
+module.names, module.linked = Linked.shared, Linked
+def k(x):
+    return Linked.same(Linked().made(x)) + len(module.names)
+k(kt.ones(3)).tolist() == kt.compile(k)(kt.ones(3)).tolist() == kt.compile(k)(kt.ones(3)).tolist() == [4.0] * 3 or 1 / 0
 h = kt.compile(f)
 answers = [h(kt.ones(3)) for _ in range(3)], kt.compile(C.m)(c, c.w), kt.compile(g)(kt.ones(3))
 """
@@ -147,7 +166,7 @@ def test_modules_made_and_dropped():
     for i in range(rounds):
         module = {"kt": kt}
         exec(MODULE.format(i=i), module)
-        things = [module[name] for name in ("C", "c", "g", "f", "h")]
+        things = [module[name] for name in ("C", "c", "g", "f", "h", "Linked", "module", "k")]
         watched = [weakref.ref(each) for each in things + [module["c"].w, module["f"].__code__, module["g"].__code__]]
         del things, module
         gc.collect()
@@ -185,3 +204,25 @@ def test_a_builtin_function_of_no_module_dies():
 
     for _ in range(3):
         assert watched()() is None
+
+
+@pytest.mark.parametrize("how", ["call", "value"])
+def test_functions_of_a_module_that_was_imported_once_more_die(how):
+    import _bisect
+
+    def fresh():
+        del sys.modules["_bisect"]
+        module = __import__("_bisect")
+        sys.modules["_bisect"] = _bisect
+        return module
+
+    calls = kt.compile(lambda x, module: x * module.bisect_right([1, 2, 3], 2))
+    reads = kt.compile(lambda x, module: (x, module.bisect_right, graph_break())[1]([1, 2, 3], 2) * x)
+    for _ in range(3):
+        module = fresh()
+        watch = weakref.ref(module)
+        for _ in range(2):
+            assert (calls if how == "call" else reads)(kt.ones(1), module).tolist() == [2.0]
+        del module
+        gc.collect()
+        assert watch() is None
