@@ -86,7 +86,8 @@ bool is_of_module(Value* function, const char* module, const char* qualified_sta
 static std::string how_computed(const Tracer& t, Value* tensor) {
   std::vector<std::string> lines;
   std::map<ValueId, std::string> names;
-  std::function<std::string(ValueId)> name_of = [&](ValueId id) -> std::string {
+  constexpr size_t kMost = 16;  // lines, and how far back
+  std::function<std::string(ValueId, size_t)> name_of = [&](ValueId id, size_t depth) -> std::string {
     if (auto known = names.find(id); known != names.end()) return known->second;
     for (const Node& node : t.trace_.nodes) {
       if (node.value != id) continue;
@@ -94,7 +95,7 @@ static std::string how_computed(const Tracer& t, Value* tensor) {
       for (const NodeOperand& operand : node.operands) {
         if (&operand != &node.operands[0]) line += ", ";
         if (operand.value != kNoValue)
-          line += lines.size() < 16 ? name_of(operand.value) : "...";
+          line += lines.size() < kMost && depth < kMost ? name_of(operand.value, depth + 1) : "...";
         else
           line += operand.dtype == DType::k_float64 ? std::to_string(operand.f64) : std::to_string(operand.i64);
       }
@@ -106,7 +107,7 @@ static std::string how_computed(const Tracer& t, Value* tensor) {
       if (guard.dst == id && guard.source >= 0) return t.trace_.plan.sources[static_cast<size_t>(guard.source)];
     return "...";
   };
-  std::string last = name_of(tensor->id), text;
+  std::string last = name_of(tensor->id, 0), text;
   for (const std::string& line : lines) text += "\n" + line;
   return text.empty() ? "\n" + last : text;
 }

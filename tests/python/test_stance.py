@@ -334,6 +334,18 @@ def test_what_a_break_record_says(kind, stress, capsys):
         dynamo.reset()
 
 
+def test_long_computations_are_cut(stress):
+    if stress == "break_everywhere":
+        pytest.skip("breaks elsewhere")
+
+    space = {}
+    exec("def f(x):\n" + "    x = x * 1.5 + 1\n" * 100 + "    return x if x.sum() > 0 else -x", space)
+    with pytest.raises(dynamo.exc.Unsupported) as told:
+        kt.compile(space["f"], fullgraph=True)(kt.ones(1))
+    text = str(told.value)
+    assert 10 < text.count(" = ") < 20 and "%1 = " in text and "sum(%" in text and "..." in text
+
+
 def test_break_records_in_full(stress):
     if stress == "break_everywhere":
         pytest.skip("breaks elsewhere")
