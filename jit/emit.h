@@ -1,6 +1,6 @@
-// Machine code through our own verbs. Guards and glue speak only what is declared here, so that another processor needs
-// another emit.cpp. Callers check for errors once, in finish(). One emitter a thread is reused, so that a small segment
-// costs microseconds.
+// Machine code through our own verbs. asmjit is behind emit.cpp; guards and glue speak only what is declared here, so
+// that another processor needs another emit.cpp. The emitter keeps the first error and goes quiet: callers check once,
+// in finish(). One emitter a thread is reused, so that a small segment costs microseconds.
 #pragma once
 #include <cstddef>
 #include <cstdint>

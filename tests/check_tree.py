@@ -15,6 +15,7 @@ MAX_LINES = 800
 DOORS = [
     (re.compile(r"\bPy_BUILD_CORE|internal/pycore_|\bcframe\b|\bprev_instr\b|\blocalsplus\b|\bma_keys\b|\bdk_\w+"),
      re.compile(r"runtime/frame\.h$"), "CPython internals belong in runtime/frame.h"),
+    (re.compile(r"\basmjit\b"), re.compile(r"jit/(emit|codemem)\.\w+$"), "asmjit belongs in jit/emit and jit/codemem"),
     (re.compile(r"<(cuda|nvrtc)\w*\.h>|\bCU(context|module|function|deviceptr)\b"),
      re.compile(r"kernels/(cuda|gpu)\.\w+$"), "CUDA types belong in kernels/cuda and kernels/gpu"),
 ]
