@@ -228,6 +228,23 @@ bool Tracer::is_real_walk(const Value* iterator) {
           iterator->iterator == IteratorKind::kRealEnumerate || iterator->iterator == IteratorKind::kRealZip);
 }
 
+// A real one that runs nothing of the program's when it moves on.
+bool Tracer::is_builtin_iterator(const Value* iterator) {
+  if (is_real_walk(iterator)) return true;
+  PyObject* object = iterator->is_real() || iterator->is_constant() ? iterator->object : nullptr;
+  if (object == nullptr) return false;
+  static PyTypeObject* const of_ascii = [] {  // without a name in the headers
+    Ref text(PyUnicode_FromString("a")), walk(text ? PyObject_GetIter(text.get()) : nullptr);
+    return walk ? Py_TYPE(walk.get()) : &PyUnicodeIter_Type;
+  }();
+  for (PyTypeObject* type :
+       {&PyRangeIter_Type, &PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyDictIterKey_Type,
+        &PyDictIterValue_Type, &PyDictIterItem_Type, &PyDictRevIterKey_Type, &PyDictRevIterValue_Type,
+        &PyDictRevIterItem_Type, &PySetIter_Type, &PyUnicodeIter_Type, of_ascii, &PyBytesIter_Type})
+    if (Py_IS_TYPE(object, type)) return true;
+  return false;
+}
+
 Tracer::Next Tracer::peek_real(Value* iterator, Value** out) {
   if (!is_real_walk(iterator) || call_now_depth_ > 0) return Next::kUnknown;
   if (acted_ && iterator->iterator != IteratorKind::kRealRange) return Next::kUnknown;

@@ -510,7 +510,8 @@ class Tracer {
   Next next(Value* iterator, Value** out);
   Next next_of_parts(Value* iterator, size_t first, std::vector<Value*>* items);
   static bool is_real_walk(const Value* iterator);  // a real iterator that guards look into
-  Next peek_real(Value* iterator, Value** out);     // its next item, as it is at the entry
+  static bool is_builtin_iterator(const Value* iterator);
+  Next peek_real(Value* iterator, Value** out);  // its next item, as it is at the entry
   void advance_real(Value* iterator, Value* item, ExitId exit);
   ExitId end_of_walk(Value* iterator);                     // where it is exhausted
   int64_t remaining(Value* iterator);                      // items left if known, else -1

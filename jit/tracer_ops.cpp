@@ -242,6 +242,10 @@ static Flow for_iter(Tracer& t, const Instruction& in) {
     case Tracer::Next::kEnd: return t.leave_loop(in.target);
     case Tracer::Next::kUnknown: break;
   }
+  if (at_root && Tracer::is_builtin_iterator(iterator)) {
+    t.finish(t.exit_here(ExitKind::kStep));  // the interpreter takes one item, or finds the end: no break
+    return Flow::kEnd;
+  }
   return t.pass_on("an iterator that is not modelled");
 }
 

@@ -554,3 +554,47 @@ def subclasses_after_a_break(row, pair):
 def test_programs(number):
     function, makes, expected = programs[number]
     compare(function, *makes, **expected)
+
+
+NESTED = {
+    "ranges": lambda n: (range(n), range(n)),
+    "lists": lambda n: ([float(i) for i in range(n)],) * 2,
+    "tuples": lambda n: (tuple(range(n)), tuple(range(n))),
+    "range and list": lambda n: (range(n), [1.0] * n),
+    "dict and text": lambda n: ({i: i for i in range(n)}, "a" * n),
+    "range and bytes": lambda n: (range(n), b"a" * n),
+    "set": lambda n: (set(range(n)), frozenset(range(n))),
+}
+
+
+@pytest.mark.parametrize("turns", [3, 7, 9, 20])
+@pytest.mark.parametrize("kind", NESTED)
+def test_the_end_of_an_inner_loop_is_no_break(kind, turns, stress):
+    def walk(x, outer, inner):
+        total = x
+        for _ in outer:
+            for _ in inner:
+                total = total * 1.01 + 0.5
+        return total
+
+    def walk_marked(x, outer, inner):
+        total = x
+        for i, one in enumerate(outer):
+            for j, other in enumerate(inner):
+                total = total * 1.01 + i - j
+        return total, one, other
+
+    if stress in ("break_everywhere", "miss_every_guard"):
+        pytest.skip("everything is a break, or compiled again each turn")
+    kt._dynamo.reset()
+    for function in (walk, walk_marked):
+        compiled = kt.compile(function, fullgraph=True)
+        for count in (turns, turns, turns + 1):
+            want = function(kt.ones(2), *NESTED[kind](count))
+            assert compare_nested(compiled(kt.ones(2), *NESTED[kind](count)), want)
+
+
+def compare_nested(got, want):
+    if isinstance(want, tuple):
+        return got[0].tolist() == want[0].tolist() and got[1:] == want[1:]
+    return got.tolist() == want.tolist()
