@@ -117,6 +117,25 @@ class Fuser {
       }
     }
     for (ValueId v : uses_.of_exit(plan_.final_exit)) use(v, static_cast<int>(trace_.records.size()), true);
+    find_readers();
+  }
+
+  // The readers of node n: readers_[first_reader_[n]] up to first_reader_[n + 1].
+  void find_readers() {
+    const size_t count = trace_.nodes.size();
+    waits_.assign(count, 0);
+    marked_.assign(count, false);
+    first_reader_.assign(count + 1, 0);
+    auto each_edge = [&](auto act) {
+      for (size_t n = 0; n < count; ++n)
+        for (const NodeOperand& operand : trace_.nodes[n].operands)
+          if (producer_.has(operand.value)) act(static_cast<size_t>(producer_.get(operand.value)), static_cast<int>(n));
+    };
+    each_edge([&](size_t node, int) { ++first_reader_[node + 1]; });
+    for (size_t n = 0; n < count; ++n) first_reader_[n + 1] += first_reader_[n];
+    readers_.resize(static_cast<size_t>(first_reader_[count]));
+    std::vector<int> next = first_reader_;
+    each_edge([&](size_t node, int reader) { readers_[static_cast<size_t>(next[node]++)] = reader; });
   }
 
   // ---- Placing
@@ -134,11 +153,11 @@ class Fuser {
           for (const NodeOperand& operand : node.operands) operands.push_back(operand.value);
           demand(operands);
         }
-        pending_.push_back(index);
+        wait(index);
         demand({node.value}, /*must=*/true);
         return;
       }
-      if (last_use_.has(node.value)) pending_.push_back(index);  // else nobody looks at it
+      if (last_use_.has(node.value)) wait(index);  // else nobody looks at it
       return;
     }
     std::vector<ValueId> operands;
@@ -168,8 +187,18 @@ class Fuser {
     steps_.push_back(std::move(step));
   }
 
+  void wait(int index) {
+    pending_.push_back(index);
+    waits_[static_cast<size_t>(index)] = 1;
+  }
+  void stop_waiting(const std::vector<int>& nodes) {
+    for (int index : nodes) waits_[static_cast<size_t>(index)] = 0;
+    pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
+                                  [&](int index) { return waits_[static_cast<size_t>(index)] == 0; }),
+                   pending_.end());
+  }
   bool is_pending(ValueId value) const {
-    return producer_.has(value) && std::find(pending_.begin(), pending_.end(), producer_.get(value)) != pending_.end();
+    return producer_.has(value) && waits_[static_cast<size_t>(producer_.get(value))] != 0;
   }
 
   // These values must exist as objects now (those that some later record looks at).
@@ -197,8 +226,7 @@ class Fuser {
         chosen.push_back(index);
       }
     }
-    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](int index) { return wanted[index]; }),
-                   pending_.end());
+    stop_waiting(chosen);
     emit_groups(chosen, must);
   }
   bool operands_ready(int index, const std::vector<bool>& wanted) {
@@ -237,26 +265,29 @@ class Fuser {
   // Values of the group that something outside it needs, later or now.
   std::vector<int> outputs_of(const std::vector<int>& group, bool must) {
     std::vector<int> outputs;
+    mark(group, true);
     for (int index : group) {
       const Node& node = trace_.nodes[index];
       bool needed = object_use_.has(node.value) && object_use_.get(node.value) >= now_;
       if (must && index == group.back()) needed = needed || last_use_.has(node.value) || node.may_raise;
       if (!needed) {
         // By a node that is not in the group: one that waits, or one that comes.
-        if (last_use_.has(node.value)) needed = used_outside(node.value, group);
+        if (last_use_.has(node.value)) needed = used_outside(index);
       }
       if (needed) outputs.push_back(index);
     }
+    mark(group, false);
     return outputs;
   }
-  bool used_outside(ValueId value, const std::vector<int>& group) {
-    for (size_t n = 0; n < trace_.nodes.size(); ++n) {
-      if (std::find(group.begin(), group.end(), static_cast<int>(n)) != group.end() || done_.has(static_cast<int>(n)))
-        continue;
-      for (const NodeOperand& operand : trace_.nodes[n].operands)
-        if (operand.value == value) return true;
-    }
-    return false;
+  // By a node that is not marked as one of the group's, now or later.
+  bool used_outside(int index) {
+    auto readers = readers_.begin() + first_reader_[static_cast<size_t>(index)];
+    auto end = readers_.begin() + first_reader_[static_cast<size_t>(index) + 1];
+    return std::any_of(readers, end,
+                       [&](int reader) { return !marked_[static_cast<size_t>(reader)] && !done_.has(reader); });
+  }
+  void mark(const std::vector<int>& group, bool is_marked) {
+    for (int index : group) marked_[static_cast<size_t>(index)] = is_marked;
   }
 
   struct Inputs {
@@ -288,10 +319,10 @@ class Fuser {
         DType as = node.op == Op::k_where && k == 0 ? DType::k_bool : node.compute;
         mine[k] = inside.has(operand.value) ? -1 - inside.get(operand.value) : inputs->find(operand, as);
       }
+      if (inputs->operands.size() + outputs > kMaxKernelOperands) return false;
       refs.push_back(mine);
       inside.set(node.value, static_cast<int>(j));
     }
-    if (inputs->operands.size() + outputs > kMaxKernelOperands) return false;
     for (size_t j = 0; j < group.size(); ++j) {
       const Node& node = trace_.nodes[group[j]];
       KernelInstruction instruction{node.op, node.layout->dtype, node.compute, {-1, -1, -1}};
@@ -374,24 +405,20 @@ class Fuser {
         first.push_back(each.value);
         continue;
       }
-      if (std::find(chain.begin(), chain.end(), work[i]) != chain.end()) continue;
+      if (marked_[static_cast<size_t>(work[i])]) continue;
+      marked_[static_cast<size_t>(work[i])] = true;
       chain.push_back(work[i]);
       for (const NodeOperand& operand : each.operands)
         if (is_pending(operand.value)) work.push_back(producer_.get(operand.value));
     }
     std::sort(chain.begin(), chain.end());
     // A value of the chain with another reader must exist: then the chain is not the reduction's alone.
-    for (int index : chain) {
-      ValueId value = trace_.nodes[index].value;
-      bool elsewhere = object_use_.has(value);
-      for (size_t n = 0; n < trace_.nodes.size() && !elsewhere; ++n) {
-        bool inside =
-            std::find(chain.begin(), chain.end(), static_cast<int>(n)) != chain.end() || &trace_.nodes[n] == &node;
-        for (const NodeOperand& operand : trace_.nodes[n].operands)
-          elsewhere = elsewhere || (!inside && operand.value == value && !done_.has(static_cast<int>(n)));
-      }
-      shared = shared || elsewhere;
-    }
+    chain.push_back(static_cast<int>(&node - trace_.nodes.data()));
+    mark(chain, true);
+    for (int index : chain)
+      shared = shared || (index != chain.back() && (object_use_.has(trace_.nodes[index].value) || used_outside(index)));
+    mark(chain, false);
+    chain.pop_back();
     Inputs inputs;
     std::vector<KernelInstruction> body;
     if (shared || !describe(chain, 1, &inputs, &body)) {
@@ -403,10 +430,7 @@ class Fuser {
       inputs.find(node.operands[0], node.operands[0].dtype);
     } else {
       demand(first);
-      pending_.erase(
-          std::remove_if(pending_.begin(), pending_.end(),
-                         [&](int index) { return std::find(chain.begin(), chain.end(), index) != chain.end(); }),
-          pending_.end());
+      stop_waiting(chain);
     }
     const Layout* space = node.operands[0].layout;
     KernelCall call;
@@ -714,6 +738,9 @@ class Fuser {
   Uses uses_;
   std::vector<Step> prologue_, steps_;
   std::vector<int> pending_;
+  std::vector<uint8_t> waits_;   // by node: in pending_
+  std::vector<uint8_t> marked_;  // by node: of the group that is looked at
+  std::vector<int> first_reader_, readers_;
   Numbers producer_, last_use_, object_use_;  // by value
   Numbers done_;                              // by node
   std::map<std::pair<bool, int64_t>, ValueId> words_;

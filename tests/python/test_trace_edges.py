@@ -1,10 +1,12 @@
 """Ends of ranges, counts and orders: where a trace that reckons for itself could differ from Python."""
 
+import time
 import types
 
 import pytest
 
 import kintsugi as kt
+from comparing import SANITIZED
 
 NAN = float("nan")
 
@@ -110,3 +112,18 @@ def test_long_lists_are_not_looked_at_item_by_item(function):
         assert compiled(a, b) == function(a, b)
     b[7_000][1]["i"] = "other"
     assert compiled(a, b) == function(a, b)
+
+
+def test_long_functions_compile_in_time(stress):
+    """A thousand values that all live until the end: looking for who reads each took the third power of their number."""
+    if stress:
+        pytest.skip("time is taken where nothing is switched")
+    count = 1000
+    lines = [f"    y{i} = x * {i}.5 + 1" for i in range(count)]
+    space = {}
+    exec("def f(x):\n" + "\n".join(lines) + "\n    return " + " + ".join(f"y{i}" for i in range(count)), space)
+    compiled = kt.compile(space["f"], fullgraph=True)
+    start = time.process_time()
+    got = compiled(kt.ones(8))
+    assert time.process_time() - start < (30 if SANITIZED else 6)
+    assert got.tolist() == space["f"](kt.ones(8)).tolist()
