@@ -34,8 +34,7 @@ static PyObject* abc_init() {
 
 // (metaclass, name, bases, names, late, abstract): names in `late` get their values when the class exists. While
 // type.__new__ runs nothing else can: the lock is held, the collector is off, and super(), through which it would ask
-// for
-// __init_subclass__ (Objects/typeobject.c, type_new_init_subclass), answers object's.
+// for __init_subclass__ (Objects/typeobject.c, type_new_init_subclass), answers object's.
 static PyObject* make_bare_class(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   PyObject *late = count == 6 ? arguments[4] : nullptr, *names = count == 6 ? arguments[3] : nullptr;
   if (late == nullptr || !PyType_Check(arguments[0]) || !PyTuple_Check(late) || !PyDict_Check(names))
@@ -210,20 +209,24 @@ Flow Tracer::make_class(PyTypeObject* meta, const ClassParts& parts, bool last, 
     PyTuple_SET_ITEM(late.get(), static_cast<Py_ssize_t>(i), Py_NewRef(named_later[i].first));
   PyObject* maker = bare_class_maker();
   if (!late || maker == nullptr) throw Restart{};
-  PyObject* abstract = is_abstract ? Py_True : Py_False;
   Ref model(PyObject_CallFunctionObjArgs(maker, reinterpret_cast<PyObject*>(meta), parts.name->object, types.get(),
-                                         held.get(), late.get(), abstract, nullptr));
+                                         held.get(), late.get(), Py_False, nullptr));
   if (!model) return stop(BreakReason::k_raises, "a class statement");
   keep(model.get());
   auto* type = reinterpret_cast<PyTypeObject*>(model.get());
   Value* told = nullptr;
   if (Flow flow = find_init_subclass(*this, type, &told); flow != Flow::kGo) return flow;
   if (told == nullptr && !parts.named.empty()) return stop(BreakReason::k_raises, "a class statement with keywords");
+  auto become_abstract = [&] {
+    if (!Ref(PyObject_CallOneArg(abc_init(), model.get()))) throw Restart{};
+  };
+  bool later = is_abstract && (told != nullptr || !named_later.empty());  // ABCMeta looks at what these made of it
+  if (is_abstract && !later) become_abstract();
   // Made once more where the instruction is performed once more: nobody knows the first one.
-  makes_inner_class_ = call_now_depth_ > 0 || !named_later.empty() || !last;
+  makes_inner_class_ = call_now_depth_ > 0 || !named_later.empty() || !last || later;
   makes_class_ = true;
   ValueId id = run_call(maker, {constant(reinterpret_cast<PyObject*>(meta)), parts.name, tuple_of(parts.bases), names,
-                                constant(late.get()), constant(abstract)});
+                                constant(late.get()), constant(is_abstract && !later ? Py_True : Py_False)});
   makes_class_ = makes_inner_class_ = false;
   keep(late.get());
   Value* made = made_class(model.get(), id);
@@ -234,19 +237,29 @@ Flow Tracer::make_class(PyTypeObject* meta, const ClassParts& parts, bool last, 
   }
   for (auto& [key, value] : named_later)
     if (Flow flow = call_set_name(*this, value, made, key); flow != Flow::kGo) return flow;
-  if (told == nullptr) return *out = made, Flow::kGo;
+  auto finish = [&] {
+    if (later) {
+      become_abstract();
+      makes_class_ = true;
+      run_call(abc_init(), {made});
+      makes_class_ = false;
+    }
+    return *out = made, Flow::kGo;
+  };
+  if (told == nullptr) return finish();
   if (told->kind != ValueKind::kMethod || force(told->items[0])->kind != ValueKind::kFunction)
     return stop(BreakReason::k_instruction, "a class with such an __init_subclass__");
   std::vector<Value*> arguments{told->items[1]};
   arguments.insert(arguments.end(), parts.named.begin(), parts.named.end());
-  if (last) {
+  if (last && !later) {
     frame().stack.push_back(made);
     return inline_call(force(told->items[0]), std::move(arguments), parts.keywords, ReturnRule::kDiscard);
   }
   Value* ignored = nullptr;
   *out = made;
-  return as_part_of_statement([&](Value**) { return call(told->items[0], std::move(arguments), parts.keywords); },
-                              &ignored);
+  Flow flow = as_part_of_statement([&](Value**) { return call(told->items[0], std::move(arguments), parts.keywords); },
+                                   &ignored);
+  return flow == Flow::kGo ? finish() : flow;
 }
 
 // ---- Calls of metaclasses -------------------------------------------------------------------------------------------
@@ -433,6 +446,9 @@ Flow Tracer::set_made_attribute(Value* made, PyObject* name, Value* value) {
     return stop(BreakReason::k_attribute, text);
   Ref stand_in;
   if (value != nullptr) {
+    static PyObject* const abstract = PyUnicode_InternFromString("__abstractmethods__");
+    bool awaits_abc = makes_abstract(meta) && PyDict_GetItemWithError(model->tp_dict, abstract) == nullptr;
+    if (awaits_abc && may_be_abstract(*this, value)) return stop(BreakReason::k_attribute, text);
     stand_in = stand_in_for(name, value);
     if (!stand_in) return stop(BreakReason::k_attribute, text);
   } else if (PyDict_GetItemWithError(model->tp_dict, name) == nullptr) {

@@ -504,6 +504,64 @@ def abstract_with_a_metaclass(x):
     return Square().area(), Square.tag, isinstance(Square(), Shape), Shape.__abstractmethods__
 
 
+class ToldOfAbstract(abc.ABC):
+    def __init_subclass__(cls):
+        log.append((hasattr(cls, "__abstractmethods__"), "__abstractmethods__" in cls.__dict__))
+        if "more" in cls.__dict__:
+            cls.f = abc.abstractmethod(lambda self: 0)
+        if "less" in cls.__dict__:
+            del cls.less
+            cls.made = cls()
+
+
+class NamesAbstract:
+    def __set_name__(self, owner, name):
+        log.append("__abstractmethods__" in owner.__dict__)
+
+
+def abstract_after_it_is_told(x):
+    class Made(ToldOfAbstract):
+        @abc.abstractmethod
+        def f(self): ...
+    return sorted(Made.__abstractmethods__), x + 1
+
+
+def abstract_by_what_it_is_told(x):
+    class Made(ToldOfAbstract):
+        more = 1
+    return sorted(Made.__abstractmethods__), Made()
+
+
+def abstract_no_more(x):
+    class Made(ToldOfAbstract):
+        @abc.abstractmethod
+        def less(self): ...
+    return sorted(Made.__abstractmethods__), type(Made.made) is Made
+
+
+def abstract_and_told_fails(x):
+    class Base(abc.ABC):
+        def __init_subclass__(cls, **named):
+            log.append(named)
+            raise ValueError(cls.__name__)
+    try:
+        class Made(Base, a=1):
+            pass
+    except ValueError as error:
+        return str(error), [each.__name__ for each in Base.__subclasses__()], x + 1
+
+
+def abstract_and_told_fails_for_good(x):
+    class Made(ToldOfAbstract):
+        more = less = abc.abstractmethod(lambda self: 1 // 0)
+
+
+def abstract_after_it_is_named(x):
+    class Made(abc.ABC):
+        a = NamesAbstract()
+    return sorted(Made.__abstractmethods__), x + 1
+
+
 def generic_and_protocol(x):
     class Box(typing.Generic[typing.TypeVar("T")]):
         pass
