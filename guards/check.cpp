@@ -445,7 +445,7 @@ std::string text_of(PyObject* object) {
   if (object == nullptr) return "nothing";
   const std::string type = Py_TYPE(object)->tp_name;
   if (is_atom(object)) {
-    Ref text(PyObject_Repr(object));
+    Ref text = quiet_repr(object);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 == nullptr) return PyErr_Clear(), "an object of type " + type;
     const std::string whole = utf8;
@@ -630,11 +630,16 @@ MissReport find_miss(const GuardProgram& program, const GuardInput& input) {
 std::vector<MissReport> find_misses(const GuardProgram& program, const GuardInput& input) {
   std::vector<MissReport> reports;
   std::set<ValueId> unknown;  // what guards after these take for granted
+  bool classes_hold = true;   // what a segment is bound to may live by a class's being as it was
   Checker checker(program, input, /*choose_form=*/false);
   for (int i = 0; i < static_cast<int>(program.guards.size()); ++i) {
     const Guard& guard = program.guards[static_cast<size_t>(i)];
     bool looks = unknown.count(guard.a) == 0 && unknown.count(guard.b) == 0;
+    if (guard.kind == GuardKind::k_bound && !classes_hold) looks = false;
     if (looks && checker.check(i)) continue;
+    if (guard.kind == GuardKind::k_type_version || guard.kind == GuardKind::k_class_version ||
+        guard.kind == GuardKind::k_class_kept)
+      classes_hold = false;
     if (looks) checker.describe(i, &reports.emplace_back());
     for (ValueId value : {guard.dst, guard.a, guard.b})
       if (value != kNoValue) unknown.insert(value);

@@ -90,7 +90,7 @@ ConstantId Tracer::constant_id(PyObject* object, Hold hold) {
   Constant constant{ConstantKind::kObject, 0, 0, std::string(Py_TYPE(object)->tp_name)};
   if (PyType_Check(object)) constant.text += std::string(" ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
   if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object)) {
-    Ref text(PyObject_Repr(object));
+    Ref text = quiet_repr(object);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 != nullptr) constant.text += std::string(" ") + std::string(utf8).substr(0, 80);
     PyErr_Clear();
@@ -152,8 +152,8 @@ bool is_atom(PyObject* object) {
       type == &PyBytes_Type || type == &PyComplex_Type || type == &PyCode_Type || type == &PyRange_Type ||
       type == &PySlice_Type)
     return true;
-  if (type ==
-      &PyCFunction_Type) {  // of an imported module or of a class; others may go with an object of the program's
+  // Of an imported module or of a class; others may go with an object of the program's.
+  if (type == &PyCFunction_Type) {
     PyObject* self = PyCFunction_GET_SELF(object);
     if (self == nullptr || PyType_Check(self)) return self != nullptr && is_atom(self);
     if (!PyModule_CheckExact(self)) return false;

@@ -20,7 +20,7 @@ Flow raise_here(Tracer& t, PyObject* type, std::string text) {
 
 Flow raise_with_repr(Tracer& t, PyObject* type, Value* value, const std::string& after) {
   PyObject* object;
-  Ref repr(t.fold(value, &object) ? PyObject_Repr(object) : nullptr);
+  Ref repr = t.fold(value, &object) ? quiet_repr(object) : Ref();
   const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
   PyErr_Clear();
   if (text == nullptr && type == PyExc_KeyError) return t.raise_builtin(type, {value}, {}, "KeyError");

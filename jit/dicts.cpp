@@ -195,7 +195,7 @@ static std::string entry_text(Tracer& t, Value* dict, PyObject* key) {
   std::string name = PyUnicode_CheckExact(key) && PyUnicode_AsUTF8(key) != nullptr ? PyUnicode_AsUTF8(key) : "";
   if (name.empty() && is_hashed_by_identity(key)) name = Py_TYPE(key)->tp_name;  // without its own repr
   if (name.empty()) {
-    Ref repr(PyObject_Repr(key));
+    Ref repr = quiet_repr(key);
     name = repr && PyUnicode_AsUTF8(repr.get()) ? PyUnicode_AsUTF8(repr.get()) : "?";
   }
   PyErr_Clear();

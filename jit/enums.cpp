@@ -191,7 +191,9 @@ Flow make_enum_class(Tracer& t, PyTypeObject* meta, Value* name, const std::vect
     if (PyDict_SetItem(held.get(), key, stands.get()) < 0) throw Restart{};
   }
   PyObject* self = reinterpret_cast<PyObject*>(meta);
+  t.expect_foreign_code();  // other threads get a turn in the library's code, and handlers of signals
   Ref model(PyObject_CallFunctionObjArgs(enum_maker(), self, name->object, types.get(), held.get(), nullptr));
+  if (!model && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return t.fail(Failure::kPending, "interrupted");
   if (!model || !PyType_Check(model.get())) return refused("an error");
   t.keep(model.get());
   t.makes_class_ = true;

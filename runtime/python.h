@@ -75,6 +75,15 @@ inline Borrowed standard_builtins() {
   return names;
 }
 
+// repr() for a text of ours. PyObject_Repr() calls handlers of signals: amid tracing, and what they raise would be
+// lost.
+inline Ref quiet_repr(Borrowed object) {
+  int overflow = 0;
+  long long number = PyLong_CheckExact(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 0;
+  if (PyLong_CheckExact(object) && overflow == 0) return Ref(PyUnicode_FromFormat("%lld", number));
+  return Ref(Py_TYPE(object)->tp_repr(object));
+}
+
 // Equal only to itself, whatever the other object's class says of others: classes, modules, plain instances.
 inline bool compares_by_identity(PyObject* object) {
   return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&

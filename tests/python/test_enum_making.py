@@ -194,3 +194,38 @@ def test_each_call_makes_another():
     del globals()["Color"], first, second
     gc.collect()
     assert not [each for each in enum.Enum.__subclasses__() if each.__module__ == __name__]
+
+
+@pytest.mark.parametrize("happens", ["interrupt", "change"])
+def test_what_happens_while_the_library_makes_one(happens, monkeypatch):
+    """Signals and other threads get their turn in its code, while tracing too."""
+    class Settings:
+        sizes = None
+
+    settings, calls = Settings(), []
+    settings.sizes = [1, 2]
+    store = enum._EnumDict.__setitem__
+
+    def disturbed(self, name, value):
+        calls.append(name)
+        if len(calls) == 1 and happens == "interrupt":
+            raise KeyboardInterrupt
+        if len(calls) == 1:
+            settings.sizes = [3]
+        store(self, name, value)
+
+    def program(x):
+        n = len(settings.sizes)
+
+        class Color(enum.Enum):
+            RED = 1
+        return n, Color.RED.value
+
+    monkeypatch.setattr(enum._EnumDict, "__setitem__", disturbed)
+    fast = kt.compile(program)
+    if happens == "interrupt":
+        with pytest.raises(KeyboardInterrupt):
+            fast(x3())
+    else:
+        assert fast(x3()) in ((1, 1), (2, 1))
+    assert fast(x3()) == (len(settings.sizes), 1)

@@ -1,6 +1,8 @@
 """Handlers, `with` and `finally` against plain runs: whole tracebacks, what is handled where, what chains to what, and that
 a function goes on natively after its handlers."""
 import contextlib
+import itertools
+import os
 import signal
 import sys
 import weakref
@@ -674,3 +676,32 @@ def test_an_exception_that_is_its_own_context():
             function(kt.ones(2))
         context = caught.value.__context__
         assert type(context) is ValueError and context.__context__ is context
+
+
+def test_a_handler_of_a_signal_runs_after_tracing():
+    """One raises: not lost. It comes between two calls in C, where nobody looks for signals before tracing does."""
+    import operator
+
+    class Stop(Exception):
+        pass
+
+    def handler(number, frame):
+        seen.append(limits["n"])
+        limits["n"] = 5
+        raise Stop
+
+    def program(x):
+        class Made:
+            n = 7
+            text = "text"
+        return x * limits["n"], Made.n, [3.5, 123]
+
+    seen, limits = [], {"n": 2}
+    fast = kt.compile(program)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(Stop):
+            list(itertools.starmap(operator.call, [(os.kill, os.getpid(), signal.SIGALRM), (fast, kt.ones(2))]))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert seen == [2] and fast(kt.ones(2))[0].tolist() == [5.0, 5.0]

@@ -432,6 +432,23 @@ def test_recompiles_verbose_tells_every_check(stress):
     assert failed[3] == [*before, f"- 0/0: {kind}", f"- 0/1: {kind}"]
 
 
+def test_recompiles_verbose_passes_over_what_a_changed_class_held(stress):
+    if stress:
+        pytest.skip("compiles again")
+
+    class Filter:
+        taps = [1.0, 2.0, 3.0]
+
+    fast = kt.compile(lambda x: x * Filter.taps[0])
+    assert fast(kt.ones(2)).tolist() == [1.0, 1.0]
+    Filter.taps = (7.0,)
+    others = [[each] for each in range(100)]  # where the old one lay
+    kt._logging.set_logs(recompiles_verbose=True)
+    with Catch("recompiles_verbose") as told:
+        assert fast(kt.ones(2)).tolist() == [7.0, 7.0]
+    assert "its class was changed" in told[0] and "taps: expected" not in told[0] and len(others) == 100
+
+
 def test_set_logs_errors():
     for bad in ({"graph_breaks": 1}, {"dynamo": True}, {"dynamo": 17}):
         with pytest.raises(ValueError):
