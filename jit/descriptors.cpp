@@ -310,7 +310,9 @@ Flow Tracer::call_slot(PyObject* callable, std::vector<Value*>& arguments, PyObj
   }
   for (int operation : {Py_EQ, Py_NE}) {
     if (!is(interned.compare[operation]) || arguments.size() != 2) continue;
-    return object_compare(operation, self, arguments[1], out);
+    Flow flow = object_compare(operation, self, arguments[1], out);
+    if (flow == Flow::kGo && *out == nullptr) *out = constant(Py_NotImplemented);
+    return flow;
   }
   *handled = false;
   return Flow::kGo;

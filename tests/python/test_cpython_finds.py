@@ -466,3 +466,18 @@ def test_a_break_in_the_second_operand_s_method(sign):
     for _ in range(200):
         assert compiled(a, b) == direct(a, b) == space["f"](a, b) == (1, 3)
     assert sys.getrefcount(how) == before[0] and abs(sys.getrefcount(NotImplemented) - before[1]) < 20
+
+
+class Bare:
+    pass
+
+
+@pytest.mark.parametrize("a, b", [(Bare(), object()), (Bare(), Bare()), (object(), object()), (Bare(), 3)])
+def test_what_object_s_own_comparisons_answer(a, b):
+    """ipaddress: asked by name they answer NotImplemented, which the trace forgot to put on the stack."""
+    def asked(x, a, b):
+        return x, [a.__eq__(b), a.__ne__(b), object.__eq__(a, b), object.__ne__(b, a), a.__eq__(a), a.__ne__(a)], (a == b) + 1
+
+    theirs = object.__eq__(a, b), object.__ne__(b, a)
+    got, want = kt.compile(asked)(kt.ones(1), a, b), asked(kt.ones(1), a, b)
+    assert got[1:] == want[1:] == ([NotImplemented, NotImplemented, *theirs, True, False], 1)
