@@ -697,6 +697,9 @@ void Leaving::write_slots(size_t index, Activation& activation) {
 }
 
 PyObject* build_recipe(NativeState* state, RecipeId recipe) {
+  const Recipe& wanted = state->segment->plan.recipes[static_cast<size_t>(recipe)];
+  if (wanted.kind == RecipeKind::kConstant)  // nothing to build, so nothing to remember
+    return Py_NewRef(static_cast<PyObject*>(state->segment->bindings[static_cast<size_t>(wanted.constant)]));
   Builder builder(state, KN_MEMO(state->segment->plan));
   PyObject* object = nullptr;
   if (!builder.make(recipe, &object)) return nullptr;

@@ -188,13 +188,25 @@ int groups_ahead(NativeState* state, const Step* step) {
   return kDone;
 }
 
+// Tensor.__setitem__ is a wrapper around this slot; calling it would pack the arguments into a tuple and out again.
+bool is_set_item(PyObject* callable) {
+  auto* slot = reinterpret_cast<void*>(TensorType.tp_as_mapping->mp_ass_subscript);
+  return Py_IS_TYPE(callable, &PyWrapperDescr_Type) &&
+         reinterpret_cast<PyWrapperDescrObject*>(callable)->d_wrapped == slot;
+}
+
 int run_call(NativeState* state, const Step* step) {
+  PyObject* callable = constant(state, step->constant);
+  if (step->list.size() == 3 && is_set_item(callable) && is_tensor(object(state, step->list[0]))) {
+    int bad = TensorType.tp_as_mapping->mp_ass_subscript(object(state, step->list[0]), object(state, step->list[1]),
+                                                         object(state, step->list[2]));
+    return put(state, step->dst, bad == 0 ? Py_NewRef(Py_None) : nullptr);
+  }
   std::vector<PyObject*> arguments(step->list.size() + 1);
   for (size_t i = 0; i < step->list.size(); ++i) arguments[i + 1] = object(state, step->list[i]);
   PyObject* names = step->imm < 0 ? nullptr : constant(state, static_cast<ConstantId>(step->imm));
   size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
   size_t positional = (step->list.size() - named) | PY_VECTORCALL_ARGUMENTS_OFFSET;
-  PyObject* callable = constant(state, step->constant);
   return put(state, step->dst, PyObject_Vectorcall(callable, arguments.data() + 1, positional, names));
 }
 
@@ -244,7 +256,7 @@ int view(NativeState* state, const Step* step) {
 
 int write(NativeState* state, const Step* step) {
   const TensorObject* target = as_tensor(object(state, step->a));
-  return store_into(target, shape_of(*target->layout), 0, object(state, step->b)) ? kDone : kLeave;
+  return store_whole(target, object(state, step->b)) ? kDone : kLeave;
 }
 
 int item(NativeState* state, const Step* step) {

@@ -462,10 +462,12 @@ bool apply_plain_into(Op op, PyObject* const* operands, size_t count, const Tens
     return false;
   }
   Ref value(apply_plain(op, values, count));
-  return value && store_into(target, shape_of(*target->layout), 0, value.get());
+  return value && store_whole(target, value.get());
 }
 
 namespace {
+
+constexpr int64_t kFewElements = 1024;  // copied at once by store_whole
 
 // Null unless tensor's part may be written: each element once, and memory that is ours to write.
 Layout* writable_layout(const TensorObject* tensor, const Shape& shape) {
@@ -562,6 +564,19 @@ bool store_into(const TensorObject* tensor, const Shape& shape, int64_t offset, 
   }
   release(layout);
   return done;
+}
+
+bool store_whole(const TensorObject* tensor, Borrowed value) {
+  const Layout* layout = tensor->layout;
+  const TensorObject* given = is_tensor(value) ? as_tensor(value) : nullptr;
+  // Most often bytes alike: one copy.
+  if (given != nullptr && given->layout == layout && layout->contiguous && layout->count <= kFewElements &&
+      given->buffer != nullptr && tensor->buffer != nullptr && !tensor->buffer->read_only) {
+    if (!has_memory(tensor)) return false;  // hidden while its use is traced
+    memmove(tensor->data, given->data, static_cast<size_t>(layout->count) * info(layout->dtype).bytes);
+    return true;
+  }
+  return store_into(tensor, shape_of(*layout), 0, value);
 }
 
 }  // namespace kintsugi

@@ -25,6 +25,7 @@ PyObject* apply_op(Op op, PyObject* const* operands, size_t count, const Attribu
 // Writes value (tensor or number, converted and broadcast) into a part of tensor. Exact under overlap. False:
 // exception, and nothing was written.
 bool store_into(const TensorObject* tensor, const Shape& shape, int64_t offset, Borrowed value);
+bool store_whole(const TensorObject* tensor, Borrowed value);  // into all of it
 
 // False with an exception: memory that is read-only, or elements that share a location.
 bool check_writable(const TensorObject* tensor, const Shape& part);

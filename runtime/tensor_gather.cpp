@@ -164,7 +164,7 @@ Ref value_like(Borrowed value, const Layout& chosen, DType dtype) {
   Layout* layout = intern_contiguous(dtype, {chosen.sizes, chosen.rank});
   Ref made(new_tensor(layout));
   release(layout);
-  if (!made || !store_into(as_tensor(made.get()), shape_of(*as_tensor(made.get())->layout), 0, value)) return Ref();
+  if (!made || !store_whole(as_tensor(made.get()), value)) return Ref();
   return made;
 }
 
