@@ -23,7 +23,7 @@ class _Namespace:
 
 
 class _Builtin:
-    """kt.ops.aten.add: a function of kintsugi by the name that torch has for it; its forms (.default, .Tensor, .Scalar) are itself."""
+    """kt.ops.aten.add: a function of kintsugi by the name that torch has for it; so are its forms (.default, .Tensor, .Scalar)."""
 
     def __init__(self, name, function):
         self._name = self.__name__ = name

@@ -233,6 +233,18 @@ def test_explain(stress):
         assert part in text
 
 
+def test_explain_tells_lines_as_they_are(stress):
+    unstressed(stress)
+
+    def branch(x):
+        if x.sum() > 0:
+            return x + 1
+        return x
+
+    assert str(kt._dynamo.explain(branch)(kt.ones(3))).count("in branch: if x.sum() > 0:\n") == 1
+    assert kt._dynamo.explain(lambda n: n + 1)(1).graph_break_count == 0
+
+
 def run_script(text, **environment):
     import os
     return subprocess.run([sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=120,

@@ -44,7 +44,7 @@ class _Settings(types.ModuleType):
                 raise _unknown(name)
             before, meaning = found[0], f" ({found[1]})"
         if type(value) is not type(before):
-            raise TypeError(f"kt._dynamo.config.{name} is a {type(before).__name__}{meaning}, not {value!r}")
+            raise TypeError(f"kt._dynamo.config.{name} is of type {type(before).__name__}{meaning}, not {value!r}")
         if known in _CHOICES and value not in _CHOICES[known]:
             raise ValueError(f"kt._dynamo.config.{name} is one of {', '.join(_CHOICES[known])}, not {value!r}")
         if known in _values:

@@ -36,7 +36,7 @@ class ExplainOutput:
             lines.append(f"  Break Reason {number}:")
             lines += ["    " + line for line in reason.reason.rstrip().splitlines()]
             lines.append("    User Stack:")
-            lines += [f"      {frame.filename}:{frame.lineno} in {frame.name}: {frame.line or ''}".rstrip(": ")
+            lines += [f"      {frame.filename}:{frame.lineno} in {frame.name}" + (f": {frame.line}" if frame.line else "")
                       for frame in reason.user_stack]
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
@@ -80,7 +80,7 @@ def _summary(graphs, records):
     ops = [[node.target for node in graph.graph.nodes if node.op.startswith("call")] for graph in graphs]
     guards = list(dict.fromkeys(guard for record in records for guard in record["guards"]))
     return ExplainOutput(
-        graphs=graphs, graph_count=len(graphs), graph_break_count=len(graphs) - 1, break_reasons=reasons,
+        graphs=graphs, graph_count=len(graphs), graph_break_count=max(len(graphs) - 1, 0), break_reasons=reasons,
         op_count=sum(map(len, ops)), ops_per_graph=ops, out_guards=guards, compile_times=f"{times}; {len(records)} segments",
         phases=phases)
 
