@@ -48,7 +48,7 @@ struct Bytecode {
   bool calls_frame_readers;    // names locals, eval, exec, breakpoint, _getframe, ...: all locals stay live
   std::vector<int32_t> depth;  // values on the stack before each instruction, -1 where control never comes
   LibraryCode library = LibraryCode::kFollowed;
-  const char* odd = nullptr;   // why no compiler makes such code; it must be left to the interpreter
+  const char* odd = nullptr;  // why no compiler makes such code; it must be left to the interpreter
 
   const Instruction& at(int32_t offset) const { return instructions[index_at[offset]]; }
   bool is_live(int32_t instruction_index, int local) const {

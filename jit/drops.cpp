@@ -5,6 +5,7 @@
 
 #include "jit/container_types.h"
 #include "jit/tracer_core.h"
+#include "runtime/death.h"
 #include "runtime/frame.h"
 
 #include <structmember.h>
@@ -32,16 +33,11 @@ bool dict_runs_code(PyObject* dict, int depth) {
   return false;
 }
 
-bool is_of_segment(PyObject* callback) {  // see runtime/entry.cpp
-  return PyCFunction_Check(callback) && PyCFunction_GET_SELF(callback) != nullptr &&
-         PyCapsule_IsValid(PyCFunction_GET_SELF(callback), "kintsugi.segment");
-}
-
 bool has_callback(PyObject* object) {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
   auto* each = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object));
   for (; each != nullptr; each = each->wr_next)
-    if (each->wr_callback != nullptr && !is_of_segment(each->wr_callback)) return true;
+    if (each->wr_callback != nullptr && !is_death_callback(each->wr_callback, &segment_lost_something)) return true;
   return false;
 }
 

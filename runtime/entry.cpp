@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "kernels/layout.h"
+#include "runtime/death.h"
 #include "runtime/observe.h"
 
 namespace kintsugi {
@@ -67,21 +68,6 @@ void mark_if_skipped(CodeRecord* record) {
   }
 }
 
-// The callback of a segment's weakrefs: something it relied on has died.
-constexpr const char* kSegmentCapsule = "kintsugi.segment";
-PyObject* something_died(PyObject* capsule, PyObject*) {
-  auto* segment = static_cast<Segment*>(PyCapsule_GetContext(capsule));
-  if (segment != nullptr) retire(segment);
-  Py_RETURN_NONE;
-}
-PyMethodDef death_method = {"something_died", something_died, METH_O, nullptr};
-
-PyObject* make_death_callback(Segment* segment) {
-  Ref capsule(PyCapsule_New(segment, kSegmentCapsule, nullptr));
-  if (!capsule || PyCapsule_SetContext(capsule.get(), segment) != 0) return nullptr;
-  return PyCFunction_New(&death_method, capsule.get());
-}
-
 // Holds one binding.
 void hold(Segment* segment, size_t index) {
   void* binding = segment->code->bindings[index];
@@ -92,7 +78,7 @@ void hold(Segment* segment, size_t index) {
   if (how == Hold::kLayout) retain(static_cast<Layout*>(binding));
   if (how == Hold::kWeak || how == Hold::kPinned) {
     SavedError saved;
-    if (segment->death == nullptr) segment->death = make_death_callback(segment);
+    if (segment->death == nullptr) segment->death = make_death_callback(&segment_lost_something, segment);
     PyObject* weak =
         segment->death == nullptr ? nullptr : PyWeakref_NewRef(static_cast<PyObject*>(binding), segment->death);
     if (weak != nullptr) {
@@ -106,6 +92,8 @@ void hold(Segment* segment, size_t index) {
 }
 
 }  // namespace
+
+void segment_lost_something(void* segment) { retire(static_cast<Segment*>(segment)); }
 
 bool is_internal(PyCodeObject* code) {
   SavedError saved;
@@ -265,7 +253,7 @@ void retire_all(std::vector<Segment*> segments) {
 void free_retired(Segment* segment) {
   ++foreign_runs;
   // A weakref may be dying right now, and dropping objects may run code: first nobody can find the segment any more.
-  if (segment->death != nullptr) PyCapsule_SetContext(PyCFunction_GET_SELF(segment->death), nullptr);
+  if (segment->death != nullptr) disarm(segment->death);
   for (PyObject* weak : segment->weak) Py_DECREF(weak);
   for (PyObject* weak : segment->origins.codes) Py_DECREF(weak);
   Py_XDECREF(segment->death);

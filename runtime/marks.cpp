@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "runtime/control.h"
+#include "runtime/death.h"
 #include "runtime/hook.h"
 #include "runtime/options.h"
 #include "runtime/tensor.h"
@@ -38,27 +39,23 @@ PyObject* what_guards_see(PyObject* object) {
                                   : reinterpret_cast<PyObject*>(Py_TYPE(object));
 }
 
-PyObject* object_died(PyObject* address, PyObject*) {
-  auto* object = static_cast<PyObject*>(PyLong_AsVoidPtr(address));
-  auto found = table().marks.find(object);
-  if (found == table().marks.end()) Py_RETURN_NONE;
+void object_died(void* object) {
+  auto found = table().marks.find(static_cast<PyObject*>(object));
+  if (found == table().marks.end()) return;
   Marks marks = found->second;
   table().marks.erase(found);
   if (auto count = table().alike.find(marks.alike); count != table().alike.end() && --count->second == 0)
     table().alike.erase(count);
   Py_XDECREF(marks.weak);
   Py_XDECREF(marks.other);
-  Py_RETURN_NONE;
 }
-PyMethodDef death_method = {"object_died", object_died, METH_O, nullptr};
 
 // Null with an exception.
 Marks* marks_for(PyObject* object) {
   auto found = table().marks.find(object);
   if (found != table().marks.end()) return &found->second;
   Marks fresh;
-  Ref address(PyLong_FromVoidPtr(object));
-  Ref death(address ? PyCFunction_New(&death_method, address.get()) : nullptr);
+  Ref death(make_death_callback(&object_died, object));
   if (!death) return nullptr;
   fresh.weak = PyWeakref_NewRef(object, death.get());
   if (fresh.weak == nullptr) {

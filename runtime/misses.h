@@ -14,8 +14,8 @@ namespace kintsugi {
 MissReport look_for_miss(const Segment& segment, const Activation& activation, std::vector<uint64_t>* values);
 // "self.taps: expected a list of 3 items, found a list of 4 items"; empty when the segment fits.
 std::string explain_miss(const Segment& segment, const Activation& activation);
-// A line for each of the entry's segments, "- 0/1: what failed", with the line and the user stack of the guard. verbose:
-// for each guard that failed.
+// A line for each of the entry's segments, "- 0/1: what failed", with the line and the user stack of the guard.
+// verbose: for each guard that failed.
 std::string all_misses(const Entry& entry, const Activation& activation, bool verbose = false);
 void log_recompile(const Entry& entry, const Activation& activation);
 

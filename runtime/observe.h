@@ -55,8 +55,8 @@ std::string stack_text(const std::vector<std::string>& stack);
 std::string message_of(const BreakRecord& record);
 // The same with "from user code:" and the stack, as an error shows it.
 std::string error_text(const BreakRecord& record);
-// Counts the break, and writes the record that KINTSUGI_LOGS=graph_breaks asks for: below the frames that called what was
-// compiled, outermost first; at the end the trace's last instructions, if there are any.
+// Counts the break, and writes the record that KINTSUGI_LOGS=graph_breaks asks for: below the frames that called what
+// was compiled, outermost first; at the end the trace's last instructions, if there are any.
 void log_break(const BreakRecord& record, const std::vector<std::string>& callers,
                const std::vector<std::string>& recent);
 void forget_shown_breaks();  // the next record of each is in full
