@@ -709,8 +709,9 @@ Flow Tracer::set_class_attribute(Value* object, PyObject* name, Value* value) {
   PyTypeObject *type = as_class(object), *meta = Py_TYPE(type);
   std::string text = "store to " + std::string(type->tp_name) + "." + text_of(name);
   auto refused = [&] { return stop(BreakReason::k_attribute, text); };
+  bool has_plain_dict = PyDict_CheckExact(type->tp_dict);  // those of ctypes do not
   if (!is_heap_type(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || !ensure_version(meta) ||
-      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+      !has_plain_dict || PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
     return refused();
   PyObject *in_meta = _PyType_Lookup(meta, name), *held = PyDict_GetItemWithError(type->tp_dict, name);
   bool plain = value != nullptr && PyUnicode_CheckExact(name) && text_of(name).rfind("__", 0) != 0 &&

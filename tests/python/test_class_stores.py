@@ -289,3 +289,18 @@ def test_classes_come_and_go():
         del cls
     gc.collect()
     assert not any(ref() for ref in gone)
+
+
+def test_classes_whose_dict_is_of_a_class_of_its_own():
+    """Those of ctypes: found by CPython's test_threading, which imports it."""
+    ctypes = pytest.importorskip("ctypes")
+    pointer, plain = (ctypes.POINTER(type(name, (ctypes.Structure,), {})) for name in "ab")
+
+    def store(x, target, value):
+        target.told = value
+        return x + target.told
+
+    compiled = kt.compile(store)
+    for value in (1.0, 2.0, 2.0, 3.0):
+        assert compiled(kt.ones(1), pointer, value).tolist() == store(kt.ones(1), plain, value).tolist()
+        assert pointer.told == plain.told == value
