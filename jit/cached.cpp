@@ -169,19 +169,7 @@ Flow wrapped_repr(Tracer& t, Value* function, Value* self, Value** out) {
   return flow;
 }
 
-// inspect.unwrap(), which remembers functions by their numbers. Of inspect, which may be imported later.
-bool is_unwrap(PyCodeObject* code) {
-  static PyCodeObject* known = nullptr;
-  if (known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, "unwrap") != 0) return code == known;
-  Ref name(PyUnicode_FromString("inspect")), module(name ? PyImport_GetModule(name.get()) : nullptr);
-  Ref function(module ? PyObject_GetAttrString(module.get(), "unwrap") : nullptr);
-  PyErr_Clear();
-  if (function && PyFunction_Check(function.get()))
-    known = reinterpret_cast<PyCodeObject*>(
-        Py_NewRef(reinterpret_cast<PyObject*>(code_of(reinterpret_cast<PyFunctionObject*>(function.get())))));
-  return code == known;
-}
-
+// inspect.unwrap(), which remembers functions by their numbers.
 Flow unwrap(Tracer& t, Value* function, Value* stop, Value** out) {
   constexpr int kMost = 64;  // in a chain; one that leads back to itself is among those beyond
   for (int i = 0; i < kMost; ++i) {
@@ -203,6 +191,17 @@ Flow unwrap(Tracer& t, Value* function, Value* stop, Value** out) {
 
 }  // namespace
 
+bool is_code_of(PyCodeObject* code, const char* module, const char* name, PyCodeObject** known) {
+  if (*known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return code == *known;
+  Borrowed loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  Ref function(loaded != nullptr ? PyObject_GetAttrString(loaded, name) : nullptr);
+  PyErr_Clear();
+  if (!function || !PyFunction_Check(function.get())) return false;
+  auto* found = code_of(reinterpret_cast<PyFunctionObject*>(function.get()));
+  if (found == code) *known = reinterpret_cast<PyCodeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(found)));
+  return found == code;
+}
+
 // The __get__ of a descriptor written in Python; false: it is none of these.
 bool bind_functools(Tracer& t, Value* get, Value* descriptor, Value* self, PyObject* name, Value** out, Flow* flow) {
   if (get->code == nullptr || self == nullptr || !get->is_real()) return false;
@@ -223,10 +222,11 @@ Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& argume
   if (*handled) return wrapped_repr(t, function, t.force(arguments[0]), out);
   *handled = call_copy(t, function, arguments, names, out);
   if (*handled) return Flow::kGo;
+  static PyCodeObject* unwrap_code = nullptr;
   bool has_stop = names != nullptr && arguments.size() == 2 && PyTuple_GET_SIZE(names) == 1 &&
                   PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "stop") == 0;
   *handled = function->code != nullptr && (has_stop || (names == nullptr && arguments.size() == 1)) &&
-             is_unwrap(function->code);
+             is_code_of(function->code, "inspect", "unwrap", &unwrap_code);
   if (*handled) return unwrap(t, t.force(arguments[0]), has_stop ? t.force(arguments[1]) : nullptr, out);
   *handled =
       function->code != nullptr && function->code == table().dispatch && names == nullptr && arguments.size() == 1;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "jit/tracer_core.h"
 #include "runtime/frame.h"
 
 namespace kintsugi {
@@ -127,10 +128,7 @@ const uint32_t* kept_version(PyTypeObject* type) {
 }
 
 PyObject* class_attribute_setter() {
-  static PyMethodDef row = {"set_class_attribute",
-                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_class_attribute)),
-                            METH_FASTCALL, nullptr};
-  static PyObject* const function = PyCFunction_New(&row, reinterpret_cast<PyObject*>(&PyType_Type));
+  static PyObject* const function = function_for_steps("set_class_attribute", set_class_attribute);
   return function;
 }
 

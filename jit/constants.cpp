@@ -170,6 +170,13 @@ bool is_atom(PyObject* object) {
   return !PyType_IS_GC(type);
 }
 
+// A class's, so that it counts as an atom.
+PyObject* function_for_steps(const char* name, _PyCFunctionFast function) {
+  auto* row = new PyMethodDef{name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+                              METH_FASTCALL, nullptr};
+  return PyCFunction_New(row, reinterpret_cast<PyObject*>(&PyType_Type));
+}
+
 // A constant that a segment holds weakly, as a value: a guard loads it once.
 ValueId Tracer::bound_id(PyObject* object) {
   auto [place, fresh] = checked_.try_emplace(object, kNoValue);

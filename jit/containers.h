@@ -71,6 +71,9 @@ Flow find_in_real_set(Tracer& t, Value* set, Value* element, bool* found);
 PyTypeObject* partial_type(const Value* value);
 bool partial_attribute(Tracer& t, Value* value, PyObject* name, Value** out);
 
+// cached.cpp: whether it is the code of a module's function; the module may be imported later. `known` remembers it.
+bool is_code_of(PyCodeObject* code, const char* module, const char* name, PyCodeObject** known);
+
 // copying.cpp: copy.copy(), copy.deepcopy(); false: another function, or not modelled.
 bool call_copy(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out);
 

@@ -9,18 +9,6 @@ namespace kintsugi {
 
 namespace {
 
-// Of a module that may be imported later.
-bool is_code_of(PyCodeObject* code, const char* name, PyCodeObject** known) {
-  if (*known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return code == *known;
-  Borrowed module = PyDict_GetItemString(PyImport_GetModuleDict(), "copy");
-  Ref function(module != nullptr ? PyObject_GetAttrString(module, name) : nullptr);
-  PyErr_Clear();
-  if (!function || !PyFunction_Check(function.get())) return false;
-  auto* found = code_of(reinterpret_cast<PyFunctionObject*>(function.get()));
-  if (found == code) *known = reinterpret_cast<PyCodeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(found)));
-  return found == code;
-}
-
 // What nobody may have a say in, beside object itself.
 const std::vector<PyObject*>& hooks() {
   static const std::vector<PyObject*>* const names = [] {
@@ -162,13 +150,14 @@ Value* deep_copy(Tracer& t, Value* value, Copies* copies) {
 bool call_copy(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out) {
   static PyCodeObject *deep = nullptr, *shallow = nullptr;
   if (names != nullptr || arguments.size() != 1 || function->code == nullptr) return false;
-  if (is_code_of(function->code, "deepcopy", &deep)) {
+  if (is_code_of(function->code, "copy", "deepcopy", &deep)) {
     Copies copies;
     *out = deep_copy(t, arguments[0], &copies);
     return *out != nullptr;
   }
   Value* value = t.force(arguments[0]);
-  if (!is_code_of(function->code, "copy", &shallow) || !is_plain_instance(t, value, "_copy_dispatch")) return false;
+  if (!is_code_of(function->code, "copy", "copy", &shallow) || !is_plain_instance(t, value, "_copy_dispatch"))
+    return false;
   *out = t.make(ValueKind::kObject);
   (*out)->type = value->type;
   for (auto& [name, held] : value->entries)

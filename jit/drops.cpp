@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "jit/container_types.h"
+#include "jit/death.h"
 #include "jit/tracer_core.h"
-#include "runtime/death.h"
 #include "runtime/frame.h"
 
 #include <structmember.h>
@@ -37,7 +37,7 @@ bool has_callback(PyObject* object) {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
   auto* each = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object));
   for (; each != nullptr; each = each->wr_next)
-    if (each->wr_callback != nullptr && !is_death_callback(each->wr_callback, &segment_lost_something)) return true;
+    if (each->wr_callback != nullptr && !is_quiet_callback(each->wr_callback)) return true;
   return false;
 }
 

@@ -48,9 +48,7 @@ PyObject* make_enum(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyObject* enum_maker() {
-  static PyMethodDef row = {"make_enum", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_enum)),
-                            METH_FASTCALL, nullptr};
-  static PyObject* const function = PyCFunction_New(&row, reinterpret_cast<PyObject*>(&PyType_Type));
+  static PyObject* const function = function_for_steps("make_enum", make_enum);
   return function;
 }
 
@@ -83,7 +81,7 @@ Ref content(Tracer& t, PyObject* name, Value* value, std::map<Value*, Ref>* auto
 
 // The object of that name in the class, as the run finds it.
 ValueId loaded(Tracer& t, Value* made, PyObject* name) {
-  static PyObject* const get = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+  static PyObject* const get = PyDict_GetItemString(standard_builtins(), "getattr");
   return t.run_call(get, {made, t.constant(name)});
 }
 
@@ -114,23 +112,17 @@ void describe(Tracer& t, Value* made) {
     *key = text.get();
     return PyDict_GetItemWithError(model->tp_dict, text.get());
   };
-  PyObject *key, *item, *name, *map = held("_member_map_", &name);
-  if (map == nullptr || !PyDict_CheckExact(map)) throw Restart{};
-  Value* members = t.make(ValueKind::kDict);
-  for (Py_ssize_t at = 0; PyDict_Next(map, &at, &key, &item);) {
-    t.keep(key);
-    t.dict_put(members, key, member_value(t, made, key, item));
-  }
-  members->id = loaded(t, made, name);
-  t.stand_ins_[map] = members;
-  if (PyObject* by_value = held("_value2member_map_", &name); by_value != nullptr && PyDict_CheckExact(by_value)) {
-    Value* values = t.make(ValueKind::kDict);
-    for (Py_ssize_t at = 0; PyDict_Next(by_value, &at, &key, &item);) {
+  PyObject *key, *item, *name;
+  for (const char* each : {"_member_map_", "_value2member_map_"}) {
+    PyObject* map = held(each, &name);
+    if (map == nullptr || !PyDict_CheckExact(map)) throw Restart{};
+    Value* members = t.make(ValueKind::kDict);
+    for (Py_ssize_t at = 0; PyDict_Next(map, &at, &key, &item);) {
       t.keep(key);
-      t.dict_put(values, key, member_value(t, made, key, item));
+      t.dict_put(members, key, member_value(t, made, key, item));
     }
-    values->id = loaded(t, made, name);
-    t.stand_ins_[by_value] = values;
+    members->id = loaded(t, made, name);
+    t.stand_ins_[map] = members;
   }
   for (const char* each : {"_member_names_", "_unhashable_values_"}) {
     PyObject* list = held(each, &name);

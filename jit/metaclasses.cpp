@@ -60,9 +60,7 @@ static PyObject* make_bare_class(PyObject*, PyObject* const* arguments, Py_ssize
 }
 
 static PyObject* bare_class_maker() {
-  static PyMethodDef row = {"make_class", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_bare_class)),
-                            METH_FASTCALL, nullptr};
-  static PyObject* const function = PyCFunction_New(&row, reinterpret_cast<PyObject*>(&PyType_Type));
+  static PyObject* const function = function_for_steps("make_class", make_bare_class);
   return function;
 }
 

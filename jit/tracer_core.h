@@ -647,6 +647,7 @@ inline constexpr int64_t kLongestDrain = 4096;  // items that one instruction wa
 bool ends_with_effects(const Value& generator);  // it waits where a handler would run if it was dropped
 bool holds_frame(const Value* value, int32_t frame, int depth = 0);  // an exception that was raised in it
 bool is_atom(PyObject* object);                                      // constants.cpp: a segment may hold it strongly
+PyObject* function_for_steps(const char* name, _PyCFunctionFast function);  // a new one, which is an atom
 bool is_left_to_the_frame(BreakReason reason);  // not the instruction, the frame is what runs plain
 bool is_nan(PyObject* object);
 PyTypeObject* type_of(const Value* value);   // the class of what it stands for; null: not known

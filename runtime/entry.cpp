@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "jit/death.h"
 #include "kernels/layout.h"
-#include "runtime/death.h"
 #include "runtime/observe.h"
 
 namespace kintsugi {
@@ -68,6 +68,9 @@ void mark_if_skipped(CodeRecord* record) {
   }
 }
 
+// Something that a segment relies on.
+void something_died(void* segment) { retire(static_cast<Segment*>(segment)); }
+
 // Holds one binding.
 void hold(Segment* segment, size_t index) {
   void* binding = segment->code->bindings[index];
@@ -78,7 +81,7 @@ void hold(Segment* segment, size_t index) {
   if (how == Hold::kLayout) retain(static_cast<Layout*>(binding));
   if (how == Hold::kWeak || how == Hold::kPinned) {
     SavedError saved;
-    if (segment->death == nullptr) segment->death = make_death_callback(&segment_lost_something, segment);
+    if (segment->death == nullptr) segment->death = make_death_callback(&something_died, segment, /*quiet=*/true);
     PyObject* weak =
         segment->death == nullptr ? nullptr : PyWeakref_NewRef(static_cast<PyObject*>(binding), segment->death);
     if (weak != nullptr) {
@@ -92,8 +95,6 @@ void hold(Segment* segment, size_t index) {
 }
 
 }  // namespace
-
-void segment_lost_something(void* segment) { retire(static_cast<Segment*>(segment)); }
 
 bool is_internal(PyCodeObject* code) {
   SavedError saved;

@@ -2,8 +2,8 @@
 
 #include <unordered_map>
 
+#include "jit/death.h"
 #include "runtime/control.h"
-#include "runtime/death.h"
 #include "runtime/hook.h"
 #include "runtime/options.h"
 #include "runtime/tensor.h"
@@ -55,7 +55,7 @@ Marks* marks_for(PyObject* object) {
   auto found = table().marks.find(object);
   if (found != table().marks.end()) return &found->second;
   Marks fresh;
-  Ref death(make_death_callback(&object_died, object));
+  Ref death(make_death_callback(&object_died, object, /*quiet=*/false));
   if (!death) return nullptr;
   fresh.weak = PyWeakref_NewRef(object, death.get());
   if (fresh.weak == nullptr) {

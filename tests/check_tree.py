@@ -8,7 +8,7 @@ import sys
 ROOMS = ["kernels", "guards", "jit", "runtime"]  # each may include those before it
 # What guards and jit may include of the rooms above them.
 FLOOR = {f"runtime/{name}" for name in
-         ["python.h", "death.h", "frame.h", "status.h", "options.h", "log.h", "breaks.def", "tensor_layout.h"]}
+         ["python.h", "frame.h", "status.h", "options.h", "log.h", "breaks.def", "tensor_layout.h"]}
 FLOOR |= {"jit/emit.h", "jit/codemem.h"}
 MAX_LINES = 800
 # pattern in code or includes -> files that may use it, why

@@ -8,12 +8,9 @@ namespace kintsugi {
 
 using DeathAction = void (*)(void* context);
 
-// A new callback; null with an exception. Once it is disarmed it does nothing any more.
-PyObject* make_death_callback(DeathAction action, void* context);
-void disarm(PyObject* callback);
-bool is_death_callback(PyObject* object, DeathAction action);
-
-// What segments do when something that they are bound to has died.
-void segment_lost_something(void* segment);
+// A new callback; null with an exception. quiet: the action runs no code of the program's.
+PyObject* make_death_callback(DeathAction action, void* context, bool quiet);
+void disarm(PyObject* callback);  // it does nothing any more
+bool is_quiet_callback(PyObject* object);
 
 }  // namespace kintsugi

@@ -1,4 +1,4 @@
-#include "runtime/death.h"
+#include "jit/death.h"
 
 #include <cstddef>
 
@@ -11,6 +11,7 @@ struct DeathCallback {
   vectorcallfunc vectorcall;
   DeathAction action;
   void* context;
+  bool quiet;
 };
 
 PyObject* call(PyObject* self, PyObject* const*, size_t, PyObject*) {
@@ -35,19 +36,20 @@ PyTypeObject* type() {
 
 }  // namespace
 
-PyObject* make_death_callback(DeathAction action, void* context) {
+PyObject* make_death_callback(DeathAction action, void* context, bool quiet) {
   auto* made = type() == nullptr ? nullptr : PyObject_New(DeathCallback, type());
   if (made == nullptr) return nullptr;
   made->vectorcall = call;
   made->action = action;
   made->context = context;
+  made->quiet = quiet;
   return &made->ob_base;
 }
 
 void disarm(PyObject* callback) { reinterpret_cast<DeathCallback*>(callback)->context = nullptr; }
 
-bool is_death_callback(PyObject* object, DeathAction action) {
-  return type() != nullptr && Py_IS_TYPE(object, type()) && reinterpret_cast<DeathCallback*>(object)->action == action;
+bool is_quiet_callback(PyObject* object) {
+  return Py_IS_TYPE(object, type()) && reinterpret_cast<DeathCallback*>(object)->quiet;
 }
 
 }  // namespace kintsugi
