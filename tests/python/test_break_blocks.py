@@ -348,6 +348,45 @@ exec("def own_globals(x):\n    graph_break()\n    return x + nothing\n", namespa
 program(three, hand_overs=0)(namespace["own_globals"])
 
 
+class Breaking:
+    """Stores and deletions whose methods break: they leave nothing on the caller's stack."""
+
+    @property
+    def part(self):
+        return self.kept
+
+    @part.setter
+    def part(self, value):
+        graph_break()
+        self.kept = value
+
+    @part.deleter
+    def part(self):
+        graph_break()
+        del self.kept
+
+    def __setitem__(self, key, value):
+        graph_break()
+        self.kept = key, value
+
+    def __delitem__(self, key):
+        graph_break()
+        self.kept = key
+
+
+@program(three, hand_overs=0)
+def methods_that_store(x):
+    node = Breaking()
+    node.part = x + 1
+    first = node.part * 2, opaque(1)
+    node.part = first
+    del node.part
+    node["key"] = x - 1
+    second = node.kept, [opaque(2), opaque(3)]
+    del node["other"]
+    return first, second, node.kept
+
+
 # ---- The tests ---------------------------------------------------------------------------------------------------------
 
 
