@@ -30,13 +30,6 @@ bool is_int(Value* v) {
   return v->kind == ValueKind::kInt || (v->is_constant() && (PyLong_CheckExact(v->object) || PyBool_Check(v->object)));
 }
 
-// A keyword as text; "" for one that has no UTF-8 form, which is none that a builtin knows.
-std::string keyword_at(PyObject* names, size_t index) {
-  const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(index)));
-  if (text == nullptr) PyErr_Clear();
-  return text == nullptr ? "" : text;
-}
-
 Flow do_len(Tracer& t, Arguments_& a, Value** out) {
   if (a.size() != 1) return t.stop(BreakReason::k_raises, "len");
   Value* v = a[0];

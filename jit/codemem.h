@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu.h"
 
@@ -22,13 +23,17 @@ class CodeMemory final : public CodeAllocator {
  public:
   static constexpr size_t kDefaultReserve = size_t{16} << 20;
 
-  explicit CodeMemory(size_t reserve = kDefaultReserve) : reserve_(reserve), limit_(reserve) {}
+  explicit CodeMemory(size_t reserve = kDefaultReserve);
   ~CodeMemory() override;
   CodeMemory(const CodeMemory&) = delete;
   CodeMemory& operator=(const CodeMemory&) = delete;
 
   CodeSpan allocate(size_t bytes, const char* name) override;  // execute == nullptr: full, or refused
   void free(CodeSpan span, size_t bytes) override;
+
+  // Before the first allocation: the arena starts at an address that the processor does not take for this hot code's,
+  // nor for our own.
+  void keep_clear_of(const void* code);
 
   void set_limit(size_t bytes);  // how much may be in use; at most the reserve
   size_t limit() const { return limit_; }
@@ -58,6 +63,7 @@ class CodeMemory final : public CodeAllocator {
   int copy_ = -1;  // around fork: what the child maps
   uint8_t* write_ = nullptr;
   uint8_t* execute_ = nullptr;
+  std::vector<uintptr_t> hot_;  // addresses that the arena keeps clear of
   bool refused_ = false;
   size_t used_end_ = 0;  // everything above was never given out
   size_t faulted_end_ = 0;

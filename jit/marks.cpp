@@ -102,7 +102,8 @@ bool Tracer::call_log(Value* callable, std::vector<Value*>& arguments, PyObject*
   }
   if (function == nullptr) return false;
   // A method that was looked up for a call is its function, and the object the first argument.
-  if ((bound || PyFunction_Check(function)) && all.size() > (names == nullptr ? 0 : PyTuple_GET_SIZE(names))) {
+  if ((bound || PyFunction_Check(function)) &&
+      all.size() > (names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names)))) {
     Value* receiver = force(all[0]);
     if (receiver->kind == ValueKind::kObject && receiver->is_real()) self = receiver->object;
   }

@@ -14,6 +14,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kintsugi._runtime", "The nativ
 }  // namespace
 
 PyMODINIT_FUNC PyInit__runtime() {
+  kintsugi::code_memory().keep_clear_of(reinterpret_cast<const void*>(&_PyEval_EvalFrameDefault));
   kintsugi::set_code_allocator(&kintsugi::code_memory());
   kintsugi::learn_object_facts(&kintsugi::TensorType);
   kintsugi::Ref module(PyModule_Create(&definition));

@@ -52,6 +52,24 @@ TEST(CodeMemory, NeverWritableAndExecutable) {
   EXPECT_EQ(views, 2);
 }
 
+// By the low 24 bits, which are all that some processors tell jumps apart by.
+TEST(CodeMemory, StartsClearOfHotCode) {
+  constexpr uintptr_t kAlike = 1 << 24, kMargin = 2 << 20;
+  const uintptr_t ours = reinterpret_cast<uintptr_t>(&code_memory);
+  for (uintptr_t apart = 0; apart < kAlike; apart += 1 << 20) {
+    CodeMemory memory(1 << 20);
+    memory.keep_clear_of(reinterpret_cast<const void*>(ours + apart));
+    const CodeSpan span = memory.allocate(6, "a");
+    const uintptr_t start = reinterpret_cast<uintptr_t>(span.execute);
+    for (uintptr_t hot : {ours, ours + apart}) {
+      EXPECT_GE((start - hot) % kAlike, kMargin) << apart;
+      EXPECT_GE((hot - start) % kAlike, kMargin) << apart;
+    }
+    write_function(span, 7);
+    EXPECT_EQ(run(span), 7);
+  }
+}
+
 TEST(CodeMemory, FreedNeighboursMerge) {
   CodeMemory memory(1 << 20);
   std::vector<CodeSpan> spans;
