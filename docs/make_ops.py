@@ -13,6 +13,7 @@ CLASSES = {
 }
 DTYPES = {
     "kPromote": "promoted", "kPromoteNumber": "promoted, not bool", "kPromoteFloat": "promoted; integers: float32",
+    "kPromoteBits": "promoted, not floating", "kPromoteInteger": "promoted, integers only",
     "kCompare": "bool", "kChoose": "that of b and c, promoted", "kLogical": "bool", "kConvert": "as asked",
     "kSum": "the operand's; integers: int64", "kMean": "the operand's, floating", "kSame": "the operand's",
     "kIndex": "int64", "kSameBoth": "the operands', not bool", "kGiven": "as asked", "kGivenFloat": "as asked, floating",

@@ -42,6 +42,13 @@ bool apply_dtype_rule(Op op, DType promoted, const Attributes& attributes, Resul
                     name + " is not defined for bool; convert to int32 or another number dtype first");
       }
       return true;
+    case DTypeRule::kPromoteBits:
+    case DTypeRule::kPromoteInteger:
+      if (is_floating(promoted) || (promoted == DType::k_bool && info(op).dtype_rule == DTypeRule::kPromoteInteger)) {
+        return fail(error, ErrorKind::kRuntime,
+                    name + " is not defined for " + name_of(promoted) + "; convert to an integer dtype first");
+      }
+      return true;
     case DTypeRule::kPromoteFloat:
       if (!is_floating(promoted)) result->compute = result->dtype = DType::k_float32;
       return true;

@@ -26,20 +26,22 @@ enum class OpClass : uint8_t {
 
 // In which dtype an op computes, and which it gives. "Promoted" is torch's result type of all operands.
 enum class DTypeRule : uint8_t {
-  kPromote,        // computes and gives promoted
-  kPromoteNumber,  // the same; bool is refused
-  kPromoteFloat,   // the same; bool and integers become float32
-  kCompare,        // computes in promoted, gives bool
-  kChoose,         // operand 0 is bool, the others promoted
-  kLogical,        // computes in bool (nonzero is true), gives bool
-  kConvert,        // from the operand's dtype to attributes.dtype
-  kSum,            // attributes.dtype, else the operand's; bool and integers become int64
-  kMean,           // attributes.dtype, else the operand's; must be floating
-  kSame,           // the operand's
-  kIndex,          // gives int64
-  kSameBoth,       // both operands must have one dtype, not bool
-  kGiven,          // attributes.dtype
-  kGivenFloat,     // attributes.dtype, must be floating
+  kPromote,         // computes and gives promoted
+  kPromoteNumber,   // the same; bool is refused
+  kPromoteBits,     // the same; floating is refused
+  kPromoteInteger,  // the same; bool and floating are refused
+  kPromoteFloat,    // computes and gives promoted; bool and integers become float32
+  kCompare,         // computes in promoted, gives bool
+  kChoose,          // operand 0 is bool, the others promoted
+  kLogical,         // computes in bool (nonzero is true), gives bool
+  kConvert,         // from the operand's dtype to attributes.dtype
+  kSum,             // attributes.dtype, else the operand's; bool and integers become int64
+  kMean,            // attributes.dtype, else the operand's; must be floating
+  kSame,            // the operand's
+  kIndex,           // gives int64
+  kSameBoth,        // both operands must have one dtype, not bool
+  kGiven,           // attributes.dtype
+  kGivenFloat,      // attributes.dtype, must be floating
 };
 // What each partial result of a reduction starts at.
 enum class Identity : uint8_t { kNone, kZero, kLowest, kHighest };

@@ -31,9 +31,11 @@ class DTypeRow(NamedTuple):
 
 # dtypes in which an element-wise op or a fold is computed, by dtype rule; the expression decides about bool.
 FLOATS = ("float32", "float64")
-NUMBERS = ("int32", "int64") + FLOATS
+INTEGERS = ("int32", "int64")
+NUMBERS = INTEGERS + FLOATS
 COMPUTE_DTYPES = {
     "kPromote": ("bool",) + NUMBERS, "kPromoteNumber": NUMBERS, "kPromoteFloat": FLOATS,
+    "kPromoteBits": ("bool",) + INTEGERS, "kPromoteInteger": INTEGERS,
     "kCompare": ("bool",) + NUMBERS, "kChoose": ("bool",) + NUMBERS, "kLogical": ("bool",),
     "kConvert": ("bool",) + NUMBERS, "kSum": ("bool", "int32", "int64") + FLOATS, "kMean": FLOATS,
     "kSame": ("bool",) + NUMBERS, "kIndex": ("bool",) + NUMBERS, "kSameBoth": NUMBERS,

@@ -38,6 +38,8 @@ struct Row;
 constexpr bool computes_numbers(DTypeRule rule, bool floating) {
   switch (rule) {
     case DTypeRule::kLogical: return false;
+    case DTypeRule::kPromoteBits:
+    case DTypeRule::kPromoteInteger: return !floating;
     case DTypeRule::kPromoteFloat:
     case DTypeRule::kMean: return floating;
     default: return true;

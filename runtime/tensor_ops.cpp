@@ -52,11 +52,6 @@ bool set_in_place(ParsedCall* call, TensorObject* target) {
   return true;
 }
 
-bool refuse_ints(const char* symbol) {
-  PyErr_Format(PyExc_TypeError, "%s is defined for bool tensors only so far; compare with != 0 first", symbol);
-  return false;
-}
-
 bool is_bool_operand(Borrowed object) {
   if (is_tensor(object)) return as_tensor(object)->layout->dtype == DType::k_bool;
   OperandValue value;
@@ -87,27 +82,26 @@ bool set_power(ParsedCall* call, CallOperand base, CallOperand exponent) {
   return add_operand(call, base.object, base.argument) && add_operand(call, exponent.object, exponent.argument);
 }
 
-struct BinaryOperator {
-  Op op;
-  const char* symbol;
-  bool bools_only;
-};
-
 bool is_in_place(int operation) { return operation >= NB_INPLACE_ADD && operation <= NB_INPLACE_XOR; }
 
 // By the plain operation: NB_ADD, not NB_INPLACE_ADD.
-bool find_operator(int operation, BinaryOperator* out) {
+bool find_operator(int operation, Borrowed left, Borrowed right, Op* out) {
+  auto by_bits = [&](Op of_bools, Op of_integers) {
+    return is_bool_operand(left) && is_bool_operand(right) ? of_bools : of_integers;
+  };
   switch (operation) {
-    case NB_ADD: *out = {Op::k_add, "+", false}; return true;
-    case NB_SUBTRACT: *out = {Op::k_sub, "-", false}; return true;
-    case NB_MULTIPLY: *out = {Op::k_mul, "*", false}; return true;
-    case NB_TRUE_DIVIDE: *out = {Op::k_div, "/", false}; return true;
-    case NB_FLOOR_DIVIDE: *out = {Op::k_floor_divide, "//", false}; return true;
-    case NB_REMAINDER: *out = {Op::k_remainder, "%", false}; return true;
-    case NB_MATRIX_MULTIPLY: *out = {Op::k_matmul, "@", false}; return true;
-    case NB_AND: *out = {Op::k_logical_and, "&", true}; return true;
-    case NB_OR: *out = {Op::k_logical_or, "|", true}; return true;
-    case NB_XOR: *out = {Op::k_ne, "^", true}; return true;
+    case NB_ADD: *out = Op::k_add; return true;
+    case NB_SUBTRACT: *out = Op::k_sub; return true;
+    case NB_MULTIPLY: *out = Op::k_mul; return true;
+    case NB_TRUE_DIVIDE: *out = Op::k_div; return true;
+    case NB_FLOOR_DIVIDE: *out = Op::k_floor_divide; return true;
+    case NB_REMAINDER: *out = Op::k_remainder; return true;
+    case NB_MATRIX_MULTIPLY: *out = Op::k_matmul; return true;
+    case NB_AND: *out = by_bits(Op::k_logical_and, Op::k_bitwise_and); return true;
+    case NB_OR: *out = by_bits(Op::k_logical_or, Op::k_bitwise_or); return true;
+    case NB_XOR: *out = by_bits(Op::k_ne, Op::k_bitwise_xor); return true;
+    case NB_LSHIFT: *out = Op::k_bitwise_left_shift; return true;
+    case NB_RSHIFT: *out = Op::k_bitwise_right_shift; return true;
     default: return false;
   }
 }
@@ -224,10 +218,7 @@ bool parse_binary(int operation, Borrowed left, Borrowed right, ParsedCall* out)
   if (plain == NB_POWER) {
     if (!set_power(out, {left, 0}, {right, 1})) return false;
   } else {
-    BinaryOperator found;
-    if (!find_operator(plain, &found)) return false;
-    if (found.bools_only && !(is_bool_operand(left) && is_bool_operand(right))) return refuse_ints(found.symbol);
-    out->op = found.op;
+    if (!find_operator(plain, left, right, &out->op)) return false;
     add_operand(out, left, 0);
     add_operand(out, right, 1);
   }
@@ -250,8 +241,12 @@ bool parse_unary(Unary operation, Borrowed operand, ParsedCall* out) {
     case Unary::kAbsolute: out->op = Op::k_abs; break;
     case Unary::kPositive: out->kind = CallKind::kIdentity; break;
     case Unary::kInvert:
-      if (!is_bool_operand(operand)) return refuse_ints("~");
-      out->op = Op::k_logical_not;
+      if (info(as_tensor(operand)->layout->dtype).kind == DTypeKind::kFloatingKind) {
+        PyErr_Format(PyExc_TypeError, "~ is defined for integer and bool tensors, not %s",
+                     info(as_tensor(operand)->layout->dtype).name);
+        return false;
+      }
+      out->op = is_bool_operand(operand) ? Op::k_logical_not : Op::k_bitwise_not;
       break;
   }
   return add_operand(out, operand, 0);

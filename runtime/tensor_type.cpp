@@ -71,7 +71,7 @@ PyObject* binary_slot(PyObject* left, PyObject* right) {
   return binary(op, left, right);
 }
 
-// Slots whose meaning needs a parse: in-place forms, powers, & and |.
+// Slots whose meaning needs a parse: in-place forms, powers, operators by bits.
 PyObject* parsed_binary(int operation, PyObject* left, PyObject* right) {
   ParsedCall call;
   if (parse_binary(operation, left, right, &call)) return execute(call);
@@ -189,6 +189,8 @@ PyNumberMethods make_number_methods() {
   slots.nb_and = parsed_slot<NB_AND>;
   slots.nb_or = parsed_slot<NB_OR>;
   slots.nb_xor = parsed_slot<NB_XOR>;
+  slots.nb_lshift = parsed_slot<NB_LSHIFT>;
+  slots.nb_rshift = parsed_slot<NB_RSHIFT>;
   slots.nb_inplace_add = parsed_slot<NB_INPLACE_ADD>;
   slots.nb_inplace_subtract = parsed_slot<NB_INPLACE_SUBTRACT>;
   slots.nb_inplace_multiply = parsed_slot<NB_INPLACE_MULTIPLY>;
@@ -199,6 +201,8 @@ PyNumberMethods make_number_methods() {
   slots.nb_inplace_and = parsed_slot<NB_INPLACE_AND>;
   slots.nb_inplace_or = parsed_slot<NB_INPLACE_OR>;
   slots.nb_inplace_xor = parsed_slot<NB_INPLACE_XOR>;
+  slots.nb_inplace_lshift = parsed_slot<NB_INPLACE_LSHIFT>;
+  slots.nb_inplace_rshift = parsed_slot<NB_INPLACE_RSHIFT>;
   slots.nb_negative = unary_slot<Unary::kNegative>;
   slots.nb_positive = unary_slot<Unary::kPositive>;
   slots.nb_absolute = unary_slot<Unary::kAbsolute>;

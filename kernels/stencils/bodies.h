@@ -139,6 +139,19 @@ KN_BODY V floor_divide_body(const V& a, const V& b) {
   }
 }
 
+// ---- Shifts. A count below zero or beyond the width moves every bit out.
+
+template <typename V>
+KN_BODY V left_shift_body(const V& a, const V& b) {
+  constexpr ElementOf<V> last = sizeof(ElementOf<V>) * 8 - 1;
+  return select<V>((b & ~last) == 0, a << (b & last), splat<V>(0));
+}
+template <typename V>
+KN_BODY V right_shift_body(const V& a, const V& b) {
+  constexpr ElementOf<V> last = sizeof(ElementOf<V>) * 8 - 1;
+  return a >> select<V>((b & ~last) == 0, b, splat<V>(last));
+}
+
 // ---- Exponential and logarithm.
 
 // x + extra = n ln 2 + r, |r| about 0.35 at most: gives n, the leading part of r, and e^r - 1 without it. Good for |x|

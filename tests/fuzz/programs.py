@@ -156,6 +156,23 @@ class Writer:
         text, tensor = self.tensor(depth - 1)
         return f"(-{text})", tensor
 
+    def by_bits(self, depth):
+        left, kind = self.tensor(depth - 1)
+        right, other = self.partner(kind.shape, depth)
+        draw = self.draw
+        if kind.kind == "f":
+            left = f"{left}.{draw.choice(['int', 'long'])}()"
+        if draw.random() < 0.2:
+            return f"(~{left})", Tensor(kind.shape, "b" if kind.kind == "b" else "i")
+        if self.is_number(right):
+            right, other = draw.choice(["n", "3", "-1", "n + 1", "33", "255", "True"]), Tensor((), "i")
+        elif other.kind == "f":
+            right = f"{right}.long()"
+        if draw.random() < 0.2:
+            left, right = right, left
+        result = "b" if kind.kind == other.kind == "b" else "i"
+        return f"({left} {draw.choice(['&', '|', '^', '<<', '>>'])} {right})", Tensor(broadcast(kind.shape, other.shape), result)
+
     def compare(self, depth):
         text, tensor = self.tensor(depth - 1)
         right, other = self.partner(tensor.shape, depth)
@@ -575,7 +592,7 @@ class Writer:
 
 
 SHAPES = [("N",), ("N",), ("N", 3), (3, "N"), ("N", "N"), (), (1, "N"), (3,), (2, 3, "N")]
-EXPRESSIONS = [Writer.binary] * 6 + [Writer.unary] * 3 + [Writer.view] * 4 + [Writer.arranged] * 2 + [
+EXPRESSIONS = [Writer.binary] * 6 + [Writer.by_bits] * 2 + [Writer.unary] * 3 + [Writer.view] * 4 + [Writer.arranged] * 2 + [
     Writer.negation, Writer.compare, Writer.choose, Writer.choose, Writer.reduction, Writer.reduction, Writer.product,
     Writer.joined, Writer.cast, Writer.called, Writer.called]
 STATEMENTS = [(Writer.assign, 8), (Writer.in_place, 4), (Writer.effect, 4), (Writer.branch, 3), (Writer.loop, 2),

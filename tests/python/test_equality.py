@@ -34,7 +34,8 @@ ELEMENTWISE = [name for name, row in OPS.items() if row.op_class == "kElementwis
 BINARY = [name for name in ELEMENTWISE if OPS[name].arity == 2]
 UNARY = [name for name in ELEMENTWISE if OPS[name].arity == 1]
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floor_divide": "//", "remainder": "%", "eq": "==", "ne": "!=",
-             "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "logical_and": "&", "logical_or": "|"}
+             "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+             "bitwise_left_shift": "<<", "bitwise_right_shift": ">>"}
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -185,8 +186,8 @@ def spellings(name):
         yield head + f"a {OPERATORS[name]} b", False
         if name not in COMPARISONS:
             yield f"def f(a, b):\n a {OPERATORS[name]}= b\n return a", True
-    if name in ("neg", "abs", "logical_not"):
-        yield head + {"neg": "-a", "abs": "abs(a)", "logical_not": "~a"}[name], False
+    if name in ("neg", "abs", "bitwise_not"):
+        yield head + {"neg": "-a", "abs": "abs(a)", "bitwise_not": "~a"}[name], False
     if hasattr(kt.Tensor, name + "_"):
         yield head + f"a.{name}_({rest})", True
 
@@ -437,7 +438,7 @@ OTHERS = {
 # Statements, the value of f afterwards: (x, y).
 STATEMENTS = [
     "x[0] = y[1]", "x[:, 1] = 5", "x[...] = y + 1", "x[1:, ::2] = y[:2, 1::2]", "x[0, 0] = 2.5", "x[:] = x * 2", "x[1] = True", "x[:, :2] = y[:, 2:] - 1",
-    "x += 1", "x[1] += y[0]", "x[:, ::2] *= 2", "x -= x", "x.T[0] -= 3", "x &= 1", "x |= y", "x //= 2", "x %= 3", "x /= 2", "x **= 2", "x @= y", "x[9] = 1",
+    "x <<= 1", "x >>= y", "x[1:] ^= y[0]", "x += 1", "x[1] += y[0]", "x[:, ::2] *= 2", "x -= x", "x.T[0] -= 3", "x &= 1", "x |= y", "x //= 2", "x %= 3", "x /= 2", "x **= 2", "x @= y", "x[9] = 1",
     "x[0] = y", "x[None] = 7", "x[-1, -1] += 1", "x[:0] = 3", "x[:, 1:3] = y[0, 1:3]", "x.add_(y).mul_(2)", "v = x[1:]; v += 1; x *= 2; y[0] = v[0]",
 ]
 

@@ -14,6 +14,7 @@ from test_equality import (BINARY, DTYPES, NUMBERS, OPS, REDUCTIONS, SAMPLED, ST
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 SHAPES = [(4, 5), (5,), (4, 1), (1, 5), (), (1,)]
+BY_BITS = [name for name, row in OPS.items() if row.dtype_rule in ("kPromoteBits", "kPromoteInteger")]  # floats raise
 NO_ZERO_DIVISION = {"floor_divide": "div", "remainder": "mul"}  # on integers these raise now and then; few chains do
 
 
@@ -27,6 +28,9 @@ def random_chain(draw):
             name = NO_ZERO_DIVISION[name]
         operands = [draw.choice(names) for _ in range(OPS[name].arity)]
         kind = draw.choice(["int", "float", "bool"])
+        if name in BY_BITS and draw.random() < 0.9:
+            operands = [f"{operand}.{draw.choice(['int', 'long'])}()" for operand in operands]
+            kind = "int"
         if OPS[name].arity > 1 and draw.random() < 0.3:
             operands[-1] = literal(draw.choice(NUMBERS[kind]))
         if name == "where":

@@ -34,6 +34,7 @@ for dtype in (kt.int32, kt.int64):
     a, b = (kt.randn(1003) * 1000).to(dtype), (kt.randn(1003) * 30).to(dtype)
     b = kt.where(b == 0, 3, b)
     note(a + b, a * b, a // b, a % b, a / b, a.abs(), a < b, a.sum(), a.amax(), kt.maximum(a, b))
+    note(a & b, a | b, a ^ b, ~a, a << b, a >> b, a << 3, 1 >> b, (a.int() << b) ^ a)
 
 
 @kt.compile

@@ -79,10 +79,16 @@ TEST(Rules, every_row_and_dtype) {
         EXPECT_NE(infer_error(op, operands).text.find("not defined for bool"), std::string::npos);
         continue;
       }
+      const bool floating = dtype == kF4 || dtype == kF8;
+      if ((row.dtype_rule == DTypeRule::kPromoteBits && floating) ||
+          (row.dtype_rule == DTypeRule::kPromoteInteger && (floating || dtype == kB))) {
+        EXPECT_EQ(infer_error(op, operands).text, std::string(row.name) + " is not defined for " + info(dtype).name +
+                                                      "; convert to an integer dtype first");
+        continue;
+      }
       Attributes attributes;
       attributes.dtype = kF8;
       const Result result = infer_fine(op, operands, attributes);
-      const bool floating = dtype == kF4 || dtype == kF8;
       DType expected = dtype, compute = dtype;
       if (row.dtype_rule == DTypeRule::kPromoteFloat && !floating) expected = compute = kF4;
       if (row.dtype_rule == DTypeRule::kCompare) expected = kB;

@@ -149,8 +149,12 @@ TEST(Layouts, make_no_difference) {
       continue;
     for (int d = 0; d < kDTypeCount; d++) {
       const DType dtype = static_cast<DType>(d);
-      const bool no_bool = row.dtype_rule == DTypeRule::kPromoteNumber || row.dtype_rule == DTypeRule::kMean;
+      const bool integers_only = row.dtype_rule == DTypeRule::kPromoteInteger;
+      const bool no_bool =
+          integers_only || row.dtype_rule == DTypeRule::kPromoteNumber || row.dtype_rule == DTypeRule::kMean;
       if (no_bool && dtype == DType::k_bool) continue;
+      const bool no_floats = integers_only || row.dtype_rule == DTypeRule::kPromoteBits;
+      if (no_floats && info(dtype).kind == DTypeKind::kFloatingKind) continue;
       if (row.dtype_rule == DTypeRule::kMean && info(dtype).kind != DTypeKind::kFloatingKind) continue;
       for (auto [rows, columns] : {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {70, 2}, {0, 3}}) {
         const bool needs_elements = row.identity != Identity::kZero && row.dtype_rule != DTypeRule::kLogical;
@@ -235,6 +239,29 @@ void check_integers() {
 }
 TEST(Edges, int32_division) { check_integers<int32_t>(); }
 TEST(Edges, int64_division) { check_integers<int64_t>(); }
+
+template <typename T>
+void check_shifts() {
+  constexpr T low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+  constexpr T width = sizeof(T) * 8;
+  std::vector<T> a, b;
+  for (T x : {low, T(low + 1), T(-6), T(-1), T(0), T(1), T(5), T(high - 1), high}) {
+    for (T y = -3; y < width + 3; ++y) a.push_back(x), b.push_back(y);
+    for (T y : {low, T(-width), T(2 * width), T(low + 1), high}) a.push_back(x), b.push_back(y);
+  }
+  Array values = Array::of(kDTypeOf<T>, a), counts = Array::of(kDTypeOf<T>, b);
+  Array left = run(Op::k_bitwise_left_shift, {values.operand(), counts.operand()});
+  Array right = run(Op::k_bitwise_right_shift, {values.operand(), counts.operand()});
+  for (size_t i = 0; i < a.size(); i++) {
+    const bool within = b[i] >= 0 && b[i] < width;
+    const __int128 power = __int128{1} << (within ? b[i] : 0);
+    EXPECT_EQ(left.data<T>()[i], within ? static_cast<T>(a[i] * power) : 0) << a[i] << " << " << b[i];
+    const __int128 floor = a[i] / power - (a[i] % power < 0);
+    EXPECT_EQ(right.data<T>()[i], within ? static_cast<T>(floor) : T(a[i] < 0 ? -1 : 0)) << a[i] << " >> " << b[i];
+  }
+}
+TEST(Edges, int32_shifts) { check_shifts<int32_t>(); }
+TEST(Edges, int64_shifts) { check_shifts<int64_t>(); }
 
 TEST(Edges, integer_division_by_zero_is_an_error) {
   Array a = Array::of(DType::k_int32, std::vector<int32_t>{1, 2}),
