@@ -1,4 +1,4 @@
-"""Writes docs/ops.md from kernels/ops.def and functions.py. `--check`: fails if the page is not what would be written."""
+"""Writes docs/ops.md from kernels/ops.def and the functions made of others. `--check`: fails if the page is not what would be written."""
 import ast
 import pathlib
 import sys
@@ -20,7 +20,7 @@ DTYPES = {
 }
 HEAD = """# Operators
 
-Written by `docs/make_ops.py` from `kernels/ops.def` and `python/kintsugi/functions.py`; change the row, then run it.
+Written by `docs/make_ops.py` from `kernels/ops.def`, `functions.py` and `elementary.py` in `python/kintsugi`; change the row, then run it.
 
 **Dtypes.** Operands are promoted as in torch: bool < integer < floating, the wider within a kind. A Python number never widens a
 tensor within its kind (`int32 + 2` is int32, `int32 + 2.0` is float32); a tensor without dimensions does not widen one that has
@@ -48,10 +48,10 @@ def ulp(row):
 
 def made_of_others():
     """A row for each function that others make: its name, parameters and what it says of itself; whether tensors have it too."""
-    tree, einsum = (ast.parse((ROOT / "python" / "kintsugi" / name).read_text()) for name in ("functions.py", "_einsum.py"))
-    loop = next(each for each in tree.body if isinstance(each, ast.For))
-    methods = {name.id for name in loop.iter.elts}
-    for each in tree.body + einsum.body:
+    files = ("functions.py", "elementary.py", "_einsum.py")
+    body = [each for name in files for each in ast.parse((ROOT / "python" / "kintsugi" / name).read_text()).body]
+    methods = {name.id for each in body if isinstance(each, ast.For) for name in each.iter.elts}
+    for each in body:
         if isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
             yield (f"| `{each.name}({ast.unparse(each.args)})` | {ast.get_docstring(each).splitlines()[0].replace('|', chr(92) + '|')} | "
                    f"{'yes' if each.name in methods else ''} |")

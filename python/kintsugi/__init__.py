@@ -13,20 +13,22 @@ if hasattr(_runtime, '_driver'):
     from kintsugi.activations import log_softmax, sigmoid, softmax
     from kintsugi._compile import compile
     from kintsugi._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-    from kintsugi.functions import (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, empty, empty_like, equal, erf, flip, get_default_dtype,
+    from kintsugi.elementary import acos, asin, atan, deg2rad, expm1, hypot, lerp, log1p, rad2deg, tan
+    from kintsugi.functions import (allclose, bmm, chunk, clamp, clip, count_nonzero, cross, diag, diff, dot, empty, empty_like, equal, erf, flip, get_default_dtype,
                                     hstack, index_select, is_floating_point, isclose, isfinite, isinf, isnan, linspace, logical_xor, masked_fill,
                                     masked_select, max, min, mm, movedim, nan_to_num, narrow, norm, numel, outer, prod, rand_like, randn_like,
                                     reciprocal, roll, rsqrt, select, sign, sort, split, square, std, topk, tril, triu, unbind, var, vstack)
     if os.environ.get('TORCH_LOGS'):
         from kintsugi import _logging  # noqa: F401
-    _ON_USE |= {'_einsum': ('einsum',), '_higher_order_ops': ('cond',), 'cuda': (), 'fx': (), 'library': ('ops',), 'nn': (), 'utils': ()}
-    __all__ += ['allclose', 'bmm', 'chunk', 'clamp', 'compile', 'compiler', 'cond', 'count_nonzero', 'cuda', 'diag', 'dot', 'einsum',
-                'empty', 'empty_like', 'enable_grad', 'equal', 'erf', 'flip', 'fx', 'get_default_dtype', 'hstack',
-                'index_select', 'inference_mode', 'is_floating_point', 'isclose', 'isfinite', 'isinf', 'isnan', 'library',
-                'linspace', 'log_softmax', 'logical_xor', 'masked_fill', 'masked_select', 'max', 'min', 'mm', 'movedim',
-                'nan_to_num', 'narrow', 'nn', 'no_grad', 'norm', 'numel', 'ops', 'outer', 'prod', 'rand_like', 'randn_like',
+    _ON_USE |= {'_einsum': ('einsum',), '_higher_order_ops': ('cond',), 'cuda': (), 'fx': (), 'library': ('ops',), 'linalg': (), 'nn': (), 'utils': ()}
+    __all__ += ['acos', 'allclose', 'asin', 'atan', 'bmm', 'chunk', 'clamp', 'clip', 'compile', 'compiler', 'cond', 'count_nonzero',
+                'cross', 'cuda', 'deg2rad', 'diag', 'diff', 'dot', 'einsum',
+                'empty', 'empty_like', 'enable_grad', 'equal', 'erf', 'expm1', 'flip', 'fx', 'get_default_dtype', 'hstack', 'hypot',
+                'index_select', 'inference_mode', 'is_floating_point', 'isclose', 'isfinite', 'isinf', 'isnan', 'lerp', 'library',
+                'linalg', 'linspace', 'log1p', 'log_softmax', 'logical_xor', 'masked_fill', 'masked_select', 'max', 'min', 'mm', 'movedim',
+                'nan_to_num', 'narrow', 'nn', 'no_grad', 'norm', 'numel', 'ops', 'outer', 'prod', 'rad2deg', 'rand_like', 'randn_like',
                 'reciprocal', 'roll', 'rsqrt', 'select', 'set_grad_enabled', 'sigmoid', 'sign', 'softmax', 'sort', 'split',
-                'square', 'std', 'topk', 'tril', 'triu', 'unbind', 'utils', 'var', 'vstack']
+                'square', 'std', 'tan', 'topk', 'tril', 'triu', 'unbind', 'utils', 'var', 'vstack']
 
 
 def __getattr__(name):  # the tracer asks too: jit/imports.cpp

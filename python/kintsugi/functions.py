@@ -51,6 +51,19 @@ def clamp(input, min=None, max=None):
     return input if max is None else _rt.minimum(input, max)
 
 
+def clip(input, min=None, max=None):
+    """As clamp."""
+    return clamp(input, min, max)
+
+
+def clamp_(input, min=None, max=None):
+    """clamp in place."""
+    clamped = clamp(input, min, max)
+    if clamped.dtype is not input.dtype or clamped.shape != input.shape:
+        raise RuntimeError(f"clamp_: {clamped.dtype} of sizes {list(clamped.shape)} does not fit into {input.dtype} of sizes {list(input.shape)}")
+    return input.copy_(clamped)
+
+
 def reciprocal(input):
     """1 / input."""
     return 1.0 / input
@@ -244,6 +257,30 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
 def _part(input, dim, start, stop):
     """Of a dimension the elements from start to stop, as a view."""
     return input[(slice(None),) * _dim(input, dim) + (slice(start, stop),)]
+
+
+def diff(input, n=1, dim=-1):
+    """Each element along a dimension less the one before it, n times; of bools where they differ."""
+    if n < 0:
+        raise RuntimeError(f"diff: n is 0 or more, not {n}")
+    for _ in range(n):
+        size = input.shape[_dim(input, dim)]
+        after, before = _part(input, dim, 1, size), _part(input, dim, 0, size - 1 if size > 0 else 0)
+        input = after != before if input.dtype is _rt.bool else after - before
+    return input.clone() if n == 0 else input
+
+
+def cross(input, other, dim=None):
+    """The vector product along a dimension of size 3: the first of such a size where none is given."""
+    if input.dim() != other.dim():
+        raise RuntimeError(f"cross: tensors of {input.dim()} and {other.dim()} dimensions; they must have as many")
+    sizes = [a if b == 1 else b for a, b in zip(input.shape, other.shape)]
+    at = (sizes.index(3) if 3 in sizes else 0) if dim is None else _dim(input, dim)
+    if input.dim() == 0 or input.shape[at] != 3 or other.shape[at] != 3:
+        raise RuntimeError(f"cross: the dimension must have size 3, in sizes {list(input.shape)} and {list(other.shape)}")
+    a, b, c = unbind(input, at)
+    u, v, w = unbind(other, at)
+    return _rt.stack([b * w - c * v, c * u - a * w, a * v - b * u], at)
 
 
 # ---- Parts and choices
@@ -454,9 +491,10 @@ def get_default_dtype():
 
 
 # What tensors have as methods too, by the same names.
-for _function in (allclose, bmm, chunk, clamp, count_nonzero, diag, dot, equal, erf, expand_as, flip, index_select, isclose, isfinite,
+for _function in (allclose, bmm, chunk, clamp, clamp_, clip, count_nonzero, cross, diag, diff, dot, equal, erf, expand_as, flip, index_select, isclose, isfinite,
                   isinf, isnan, log_softmax, logical_xor, masked_fill, masked_select, max, min, mm, movedim, nan_to_num, narrow, new_full,
                   new_ones, new_tensor, new_zeros, norm, outer, prod, reciprocal, repeat, roll, rsqrt, select, sigmoid, sign, softmax, sort,
                   split, square, std, topk, tril, triu, unbind, var, view_as):
     _rt._add_method(_function.__name__, _function)
 _rt._add_method("new_empty", new_zeros)
+_rt._add_method("clip_", clamp_)

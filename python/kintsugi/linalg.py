@@ -26,13 +26,10 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
         dim = (0, 1)
     if not isinstance(dim, (tuple, list)) or len(dim) == 1:
         return _norm(A, ord, dim, keepdim)
-    rows, columns = dim
     if ord == "fro":
         return _norm(A, 2, dim, keepdim)
     if ord not in (1, -1, math.inf, -math.inf):
         raise NotImplementedError(f"linalg.norm: matrices have no norm {ord!r} here, which needs singular values")
-    if ord in (math.inf, -math.inf):
-        rows, columns = columns, rows
-    sums = _norm(A, 1, rows, keepdim=True)
-    sums = sums.amax(dim, True) if ord > 0 else sums.amin(dim, True)
-    return sums if keepdim else sums.squeeze(rows).squeeze(columns)
+    rows, columns = dim
+    sums = _norm(A, 1, rows if ord in (1, -1) else columns, keepdim=True)
+    return sums.amax(dim, keepdim) if ord > 0 else sums.amin(dim, keepdim)

@@ -214,6 +214,9 @@ WRONG_KEYS = {
     "fewer than no copies": (lambda x: x.repeat(1, -1), RuntimeError, "-1 copies along dimension 1"),
     "no parts": (lambda x: x.chunk(0), RuntimeError, "above 0, not 0"),
     "a float among ints": (lambda x: x.int().masked_fill(x > 0, 1.5), RuntimeError, "1.5 does not fit into a tensor of kintsugi.int32"),
+    "a float into ints": (lambda x: x.int().clamp_(0.5), RuntimeError, "clamp_: kintsugi.float32 of .* does not fit into kintsugi.int32"),
+    "vectors of five": (lambda x: x.cross(x, -1), RuntimeError, r"size 3, in sizes \[3, 5\] and \[3, 5\]"),
+    "a norm of singular values": (lambda x: kt.linalg.norm(x, 2), NotImplementedError, "matrices have no norm 2 here"),
     "the norm of ints": (lambda x: x.long().norm(), RuntimeError, "int64"),
 }
 
@@ -250,6 +253,12 @@ PARTS = {
     "new": (lambda x: (x.new_zeros(2), x.new_ones((1, 2), dtype=kt.int32), x.new_full((2,), 3), x.new_tensor([1, 2])),
             lambda a: (np.zeros(2), np.ones((1, 2), "int32"), np.full(2, 3.0), np.array([1.0, 2.0]))),
     "clamp": (lambda x: x.clamp(-1, 1), lambda a: np.clip(a, -1, 1)),
+    "clip": (lambda x: (x.clip(-1, 1), kt.clip(x, max=0.5), x.clone().clamp_(0.25, 2), x.clone().clip_(min=1)),
+             lambda a: (np.clip(a, -1, 1), np.minimum(a, 0.5), np.clip(a, 0.25, 2), np.maximum(a, 1))),
+    "diff": (lambda x: (x.diff(), kt.diff(x, 2, 0), x.diff(n=0), (x > 0).diff(dim=0), x[:, :0].diff()),
+             lambda a: (np.diff(a), np.diff(a, 2, 0), a, np.diff(a > 0, axis=0), a[:, :0])),
+    "cross": (lambda x: (x.cross(x + 1), kt.cross(x[:, :3], x[:1, 2:], 1), kt.linalg.cross(x[:, 1:4], x[:, :3])),
+              lambda a: (np.cross(a, a + 1, axis=0), np.cross(a[:, :3], a[:1, 2:]), np.cross(a[:, 1:4], a[:, :3]))),
     "isclose": (lambda x: (x.isclose(x), kt.isclose(x, x + 1e-3)), lambda a: (np.isclose(a, a), np.isclose(a, a + 1e-3))),
     "tests": (lambda x: (x.isnan(), x.isinf(), x.isfinite()), lambda a: (np.isnan(a), np.isinf(a), np.isfinite(a))),
 }
@@ -276,8 +285,36 @@ NORMS = {
                 lambda a: (np.exp(a) / np.exp(a).sum(1, keepdims=True), 1 / (1 + np.exp(-a)), a - np.log(np.exp(a).sum(0)))),
     "products": (lambda x: (x.mm(x.t()), x[0].dot(x[1]), x[0].outer(x[1]), kt.square(x), x.reciprocal(), x.abs().rsqrt()),
                  lambda a: (a @ a.T, a[0] @ a[1], np.outer(a[0], a[1]), a * a, 1 / a, 1 / np.sqrt(np.abs(a)))),
+    "angles": (lambda x: ((x / 4).asin(), kt.acos(x / 4), x.atan(), x.tan(), kt.deg2rad(x), x.rad2deg()),
+               lambda a: (np.arcsin(a / 4), np.arccos(a / 4), np.arctan(a), np.tan(a), np.deg2rad(a), np.rad2deg(a))),
+    "logs": (lambda x: (x.abs().log1p(), kt.log1p(x * 1e-9), x.expm1(), kt.expm1(x * 1e-9), (x * 9).expm1()),
+             lambda a: (np.log1p(np.abs(a)), np.log1p(a * 1e-9), np.expm1(a), np.expm1(a * 1e-9), np.expm1(a * 9))),
+    "lengths": (lambda x: (x.hypot(x[0]), kt.hypot(x * 1e200, 1e200), kt.hypot(x * 1e-200, x * 1e-200), x.lerp(x + 1, 0.25), kt.lerp(x, x * 2, x / 4)),
+                lambda a: (np.hypot(a, a[0]), np.hypot(a * 1e200, 1e200), np.hypot(a * 1e-200, a * 1e-200), a + 0.25,
+                           np.where(abs(a) < 2, a + a / 4 * a, a * 2 - a * (1 - a / 4)))),
+    "linalg": (lambda x: (kt.linalg.norm(x), kt.linalg.norm(x, 1), kt.linalg.norm(x, math.inf, (0, 1)), kt.linalg.vector_norm(x, 3, 1),
+                          kt.linalg.norm(x, 2, 0), kt.linalg.norm(x, "fro"), kt.linalg.norm(x, -1, (1, 0), True), kt.linalg.norm(x[0], -math.inf)),
+               lambda a: (np.linalg.norm(a), np.linalg.norm(a, 1), np.linalg.norm(a, np.inf, (0, 1)), (abs(a) ** 3).sum(1) ** (1 / 3),
+                          np.linalg.norm(a, 2, 0), np.linalg.norm(a, "fro"), np.linalg.norm(a, -1, (1, 0), True), np.linalg.norm(a[0], -np.inf))),
     "erf": (lambda x: (x.erf(), kt.erf(x[0])), lambda a: (np.vectorize(math.erf)(a), np.vectorize(math.erf)(a[0]))),
 }
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, -1e-17, 1e300, -1e300, math.inf, -math.inf, math.nan, 2.0, -2.0]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["log1p", "expm1", "hypot", "asin", "acos", "atan", "tan"])
+def test_ends_of_elementary_functions(name, dtype, stress):
+    array = np.array(EDGES).astype(dtype)
+    pair = (array[:, None], array) if name == "hypot" else (array,)
+    exact = getattr(np, {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}.get(name, name))(*(each.astype("float64") for each in pair))
+    check(getattr(kt, name), *map(kt.from_numpy, (each.copy() for each in pair)), stress=stress)
+    got = getattr(kt, name)(*map(kt.from_numpy, (each.copy() for each in pair))).numpy()
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, exact.astype(dtype), rtol=8 * np.finfo(dtype).eps, atol=0)
+    if name in ("log1p", "expm1", "asin", "atan", "tan"):
+        assert (np.signbit(got[:2]) == [False, True]).all()
 
 
 @pytest.mark.parametrize("name", NORMS)
