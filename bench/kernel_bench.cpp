@@ -1,5 +1,6 @@
 // Kernels alone, without guards, glue or Python: what is left when everything around them is free. Names are
-// kernel/elements. `python -m kintsugi bench` takes kernel_ns from mul_add/8.
+// kernel/elements; assemble and find: how long a kernel takes to be made, or found again. `python -m kintsugi bench`
+// takes kernel_ns from mul_add/8; docs/stencils.md has a table of the rest.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -26,7 +27,9 @@ class BenchCode : public CodeAllocator {
     used_ += (bytes + 15) / 16 * 16;
     return span;
   }
-  void free(CodeSpan, size_t) override {}
+  void free(CodeSpan span, size_t bytes) override {  // the one that was handed out last
+    if (span.write + (bytes + 15) / 16 * 16 == memory_ + used_) used_ = static_cast<size_t>(span.write - memory_);
+  }
 
  private:
   uint8_t* memory_ = nullptr;
@@ -90,6 +93,20 @@ void run(benchmark::State& state, const KernelSpec& spec) {
   release_kernel(kernel);
 }
 
+// (a*b - c + d) * e: made of stencils each time, or found in the cache.
+void assemble(benchmark::State& state, bool anew) {
+  const KernelSpec spec =
+      elementwise(5, {f32(Op::k_mul, 0, 1), f32(Op::k_sub, 5, 2), f32(Op::k_add, 6, 3), f32(Op::k_mul, 7, 4)});
+  OpError error;
+  Kernel* kept = anew ? nullptr : acquire_kernel(spec, &error);
+  for (auto _ : state) {
+    Kernel* kernel = acquire_kernel(spec, &error);
+    if (!kernel) return state.SkipWithError("no kernel");
+    release_kernel(kernel);
+  }
+  if (kept) release_kernel(kept);
+}
+
 void register_all() {
   const struct {
     const char* name;
@@ -109,6 +126,8 @@ void register_all() {
         ->Arg(10'000)
         ->Arg(100'000);
   }
+  benchmark::RegisterBenchmark("assemble", [](benchmark::State& state) { assemble(state, /*anew=*/true); });
+  benchmark::RegisterBenchmark("find", [](benchmark::State& state) { assemble(state, /*anew=*/false); });
 }
 
 }  // namespace

@@ -474,6 +474,7 @@ std::string Checker::expected_text(const Guard& guard) {
       case ConstantKind::kFloat: return text_of(Ref(PyFloat_FromDouble(constant->f64)).get());
       case ConstantKind::kString: return text_of(binding(guard));
       case ConstantKind::kObject:
+        if (binding(guard) == nullptr) return constant->text;
         return constant->text.empty() || is_atom(binding(guard)) ? text_of(binding(guard)) : constant->text;
       default: return constant->text;
     }

@@ -189,4 +189,25 @@ ValueId Tracer::bound_id(PyObject* object) {
   return place->second = load.dst = new_value();
 }
 
+// Recipe `id`, the last one if it has no parts, becomes this. One of what is there already serves all exits: each shows
+// every local, and a list of a thousand tensors in each of a thousand exits would be a million recipes.
+RecipeId Tracer::settle_recipe(Value* value, RecipeId id, Recipe recipe) {
+  std::vector<RecipeId>* settled = recipe.kind == RecipeKind::kValue      ? &value_recipes_
+                                   : recipe.kind == RecipeKind::kConstant ? &constant_recipes_
+                                                                          : nullptr;
+  std::vector<Recipe>& recipes = plan().recipes;
+  if (settled != nullptr && static_cast<size_t>(id) + 1 == recipes.size()) {
+    auto place = static_cast<size_t>(recipe.kind == RecipeKind::kValue ? recipe.value : recipe.constant);
+    if (place >= settled->size()) settled->resize(place + 1, -1);
+    RecipeId& known = (*settled)[place];
+    if (known >= 0) {
+      recipes.pop_back();
+      return recipes_[value] = known;
+    }
+    known = id;
+  }
+  recipes[static_cast<size_t>(id)] = std::move(recipe);
+  return id;
+}
+
 }  // namespace kintsugi

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "jit/glue.h"
 #include "jit/graph.h"
 #include "jit/uses.h"
 
@@ -68,6 +69,27 @@ class Numbers {
   std::vector<int> numbers_;
 };
 
+// A number for a few nodes, for as long as it lives: in a table by node that outlives it, so that none is made each
+// time.
+class Places {
+ public:
+  explicit Places(std::vector<int>* table) : table_(*table) {}
+  ~Places() {
+    for (int node : set_) table_[static_cast<size_t>(node)] = Numbers::kNone;
+  }
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+  int get(int node) const { return node < 0 ? Numbers::kNone : table_[static_cast<size_t>(node)]; }
+  void set(int node, int number) {
+    table_[static_cast<size_t>(node)] = number;
+    set_.push_back(node);
+  }
+
+ private:
+  std::vector<int>& table_;
+  std::vector<int> set_;
+};
+
 class Fuser {
  public:
   Fuser(Trace* trace, bool fuse) : trace_(*trace), plan_(trace->plan), fuse_(fuse), uses_(trace->plan) {}
@@ -89,8 +111,7 @@ class Fuser {
     if (fuse_) join_groups();
     steps_.insert(steps_.begin(), std::make_move_iterator(prologue_.begin()), std::make_move_iterator(prologue_.end()));
     plan_.steps = std::move(steps_);
-    hold_loaded();
-    assign_owned();
+    assign_owned(&plan_, [this](const Step& step) { return unlocks(step); });
   }
 
  private:
@@ -124,6 +145,8 @@ class Fuser {
   void find_readers() {
     const size_t count = trace_.nodes.size();
     waits_.assign(count, 0);
+    group_places_.assign(count, Numbers::kNone);
+    member_places_.assign(count, Numbers::kNone);
     marked_.assign(count, false);
     first_reader_.assign(count + 1, 0);
     auto each_edge = [&](auto act) {
@@ -217,11 +240,16 @@ class Fuser {
         if (is_pending(operand.value)) work.push_back(producer_.get(operand.value));
     }
     // Others that wait and run over the same space ride along: their operands are loaded anyway.
+    std::vector<const Layout*> spaces;  // of what is wanted, each once
+    auto is_among = [&](const Layout* layout) {
+      return std::any_of(spaces.begin(), spaces.end(), [&](const Layout* each) { return same_space(each, layout); });
+    };
+    for (int index : work)
+      if (!is_among(trace_.nodes[index].layout)) spaces.push_back(trace_.nodes[index].layout);
     std::vector<int> chosen;
     for (int index : pending_) {
-      bool rides = false;
-      for (int other : work) rides = rides || same_space(trace_.nodes[index].layout, trace_.nodes[other].layout);
-      if (wanted[index] || (fuse_ && rides && operands_ready(index, wanted))) {
+      bool rides = fuse_ && !wanted[index] && is_among(trace_.nodes[index].layout);
+      if (wanted[index] || (rides && operands_ready(index, wanted))) {
         wanted[index] = true;
         chosen.push_back(index);
       }
@@ -238,13 +266,14 @@ class Fuser {
   // In program order; a node joins the newest group of its space unless it needs something from a newer group.
   void emit_groups(const std::vector<int>& nodes, bool must) {
     std::vector<std::vector<int>> groups;
-    Numbers group_of;
+    Places group_of(&group_places_);
     for (int index : nodes) {
       const Node& node = trace_.nodes[index];
       size_t earliest = 0;
       for (const NodeOperand& operand : node.operands) {
-        if (!group_of.has(operand.value)) continue;
-        auto group = static_cast<size_t>(group_of.get(operand.value));
+        int of_operand = group_of.get(producer_.get(operand.value));
+        if (of_operand == Numbers::kNone) continue;
+        auto group = static_cast<size_t>(of_operand);
         bool same = same_space(trace_.nodes[groups[group][0]].layout, node.layout);
         earliest = std::max(earliest, group + (same ? 0 : 1));
       }
@@ -257,7 +286,7 @@ class Fuser {
           }
       if (at == groups.size()) groups.emplace_back();
       groups[at].push_back(index);
-      group_of.set(node.value, static_cast<int>(at));
+      group_of.set(index, static_cast<int>(at));
     }
     for (std::vector<int>& group : groups) emit_group(group, must);
   }
@@ -307,21 +336,25 @@ class Fuser {
     }
   };
 
-  // operand numbers of a group's nodes: inputs first, then nodes. False: too many operands for one kernel.
+  static DType read_as(const Node& node, size_t operand) {
+    return node.op == Op::k_where && operand == 0 ? DType::k_bool : node.compute;
+  }
+
+  // Operand numbers of a group's nodes: inputs first, then nodes. False: too many operands for one kernel.
   bool describe(const std::vector<int>& group, size_t outputs, Inputs* inputs, std::vector<KernelInstruction>* body) {
-    Numbers inside;
+    Places inside(&member_places_);
     std::vector<std::array<int, 3>> refs;  // by operand: input i as i, node j as -1 - j
     for (size_t j = 0; j < group.size(); ++j) {
       const Node& node = trace_.nodes[group[j]];
       std::array<int, 3> mine{};
       for (size_t k = 0; k < node.operands.size() && k < mine.size(); ++k) {
         const NodeOperand& operand = node.operands[k];
-        DType as = node.op == Op::k_where && k == 0 ? DType::k_bool : node.compute;
-        mine[k] = inside.has(operand.value) ? -1 - inside.get(operand.value) : inputs->find(operand, as);
+        int member = inside.get(producer_.get(operand.value));
+        mine[k] = member != Numbers::kNone ? -1 - member : inputs->find(operand, read_as(node, k));
       }
       if (inputs->operands.size() + outputs > kMaxKernelOperands) return false;
       refs.push_back(mine);
-      inside.set(node.value, static_cast<int>(j));
+      inside.set(group[j], static_cast<int>(j));
     }
     for (size_t j = 0; j < group.size(); ++j) {
       const Node& node = trace_.nodes[group[j]];
@@ -334,10 +367,15 @@ class Fuser {
     return true;
   }
 
+  // So that it runs even if nobody looks at its result. Operands of unknown sizes may not fit each other.
+  static bool can_raise(const Node& node) {
+    auto is_sized = [](const NodeOperand& operand) { return !operand.is_number && operand.layout->rank > 0; };
+    return node.may_raise || (node.dynamic && std::count_if(node.operands.begin(), node.operands.end(), is_sized) > 1);
+  }
+
   void emit_group(const std::vector<int>& group, bool must) {
     std::vector<int> outputs = outputs_of(group, must);
-    bool raises = false;
-    for (int index : group) raises = raises || trace_.nodes[index].may_raise;
+    bool raises = std::any_of(group.begin(), group.end(), [&](int index) { return can_raise(trace_.nodes[index]); });
     if (outputs.empty() && !raises) return mark_done(group);
     if (outputs.empty()) outputs.push_back(group.back());
     const Node& first = trace_.nodes[group[0]];
@@ -487,6 +525,30 @@ class Fuser {
     mark_done(group);
   }
 
+  // Large kernels run without the lock: see run_large, run_unlocked and copy_unlocked.
+  bool unlocks(const Step& step) const {
+    switch (step.kind) {
+      case StepKind::k_kernel: {
+        const KernelCall& call = plan_.kernels[static_cast<size_t>(step.index)];
+        return is_large(call, call.count);
+      }
+      case StepKind::k_run_op: {
+        const Node& node = node_of(step);
+        auto bytes_of = [](const Layout& layout) {
+          return std::min(layout.count, kLargeKernelBytes + 1) * static_cast<int64_t>(info(layout.dtype).bytes);
+        };
+        int64_t bytes = bytes_of(*node.layout);
+        for (const NodeOperand& operand : node.operands)
+          if (!operand.is_number) bytes += bytes_of(*operand.layout);
+        return node.dynamic || bytes > kLargeKernelBytes;
+      }
+      case StepKind::k_group:
+      case StepKind::k_groups_ahead:
+      case StepKind::k_write: return true;
+      default: return false;
+    }
+  }
+
   // ---- Groups of unknown sizes
   // Each is a step of its own, since each may raise at its instruction. Where several follow one another, a step ahead
   // of them runs them all as one kernel, if the sizes turn out to be equal: then none can raise.
@@ -503,38 +565,65 @@ class Fuser {
   }
 
   void join_groups() {
+    if (std::adjacent_find(steps_.begin(), steps_.end(),
+                           [&](const Step& a, const Step& b) { return may_join(a) && may_join(b); }) == steps_.end())
+      return;
     std::vector<Step> before;
     before.swap(steps_);
+    Numbers last;  // by value: the last of these steps that looks at it, or that its exit shows it
+    for (size_t i = 0; i < before.size(); ++i)
+      for (ValueId value : uses_.of(before[i])) last.set(value, static_cast<int>(i));
+    for (ValueId value : uses_.of_exit(plan_.final_exit)) last.set(value, static_cast<int>(before.size()));
+    size_t run = 0;  // the end of those that follow one another
     for (size_t at = 0, end = 0; at < before.size(); at = end) {
-      end = at;
-      while (end < before.size() && may_join(before[end]) &&
-             node_of(before[end]).layout->rank == node_of(before[at]).layout->rank)
-        ++end;
-      Step ahead = make_step(StepKind::k_groups_ahead);
-      while (end > at + 1 && !describe_joined(before, at, end, &ahead)) --end;
-      bool joined = end > at + 1;
-      if (joined) steps_.push_back(ahead);
-      end = std::max(end, at + 1);
+      if (run <= at) {
+        run = at;
+        while (run < before.size() && may_join(before[run]) &&
+               node_of(before[run]).layout->rank == node_of(before[at]).layout->rank)
+          ++run;
+      }
+      end = std::max(at + 1, reach(before, at, run, last));
+      const bool joined = end > at + 1;
+      if (joined) steps_.push_back(joined_ahead(before, at, end, last));
+      const ValueId ran = joined ? steps_.back().dst : kNoValue;
       for (size_t i = at; i < end; ++i) {
-        if (joined) before[i].c = ahead.dst;
+        if (joined) before[i].c = ran;
         steps_.push_back(std::move(before[i]));
       }
     }
   }
 
-  // False: too many operands for one kernel.
-  bool describe_joined(const std::vector<Step>& steps, size_t at, size_t end, Step* ahead) {
-    std::set<ValueId> used;
-    auto use = [&](const std::vector<ValueId>& values) { used.insert(values.begin(), values.end()); };
-    for (size_t i = end; i < steps.size(); ++i) {
-      use(uses_.of(steps[i]));
-      if (steps[i].on_fail != kNoExit) use(uses_.of_exit(steps[i].on_fail));
+  // The end of the longest stretch from `at` up to `run` that fits one kernel.
+  size_t reach(const std::vector<Step>& steps, size_t at, size_t run, const Numbers& last) {
+    size_t best = at;
+    Inputs inputs;
+    Places inside(&member_places_);
+    std::vector<size_t> ending(run - at + 1);  // by step, how many of the values so far it is the last to look at
+    size_t outputs = 0;                        // of them, those that later steps look at
+    for (size_t i = at; i < run; ++i) {
+      const int index = producer_.get(steps[i].dst);
+      const Node& node = trace_.nodes[static_cast<size_t>(index)];
+      for (size_t k = 0; k < node.operands.size(); ++k)
+        if (inside.get(producer_.get(node.operands[k].value)) == Numbers::kNone)
+          inputs.find(node.operands[k], read_as(node, k));
+      inside.set(index, static_cast<int>(i - at));
+      outputs -= ending[i - at];
+      if (const int looked_at = last.get(node.value); looked_at > static_cast<int>(i)) {
+        ++outputs;
+        ++ending[std::min(static_cast<size_t>(looked_at), run) - at];
+      }
+      if (inputs.operands.size() + ending.back() > kMaxKernelOperands) break;  // and so would all that are longer
+      if (outputs > 0 && inputs.operands.size() + outputs <= kMaxKernelOperands) best = i + 1;
     }
-    use(uses_.of_exit(plan_.final_exit));
+    return best;
+  }
+
+  Step joined_ahead(const std::vector<Step>& steps, size_t at, size_t end, const Numbers& last) {
+    Step ahead = make_step(StepKind::k_groups_ahead);
     KernelCall call;
     std::vector<int> nodes;
     for (size_t i = at; i < end; ++i) {
-      if (used.count(steps[i].dst) != 0) {
+      if (last.get(steps[i].dst) >= static_cast<int>(end)) {
         KernelOutput output;
         output.value = static_cast<int16_t>(nodes.size());
         output.dtype = node_of(steps[i]).layout->dtype;
@@ -542,15 +631,10 @@ class Fuser {
       }
       nodes.push_back(producer_.get(steps[i].dst));
     }
-    if (call.spec.outputs.empty()) return false;
     Inputs inputs;
-    if (!describe(nodes, call.spec.outputs.size(), &inputs, &call.spec.body)) {
-      call.spec.body.clear();
-      return false;
-    }
+    describe(nodes, call.spec.outputs.size(), &inputs, &call.spec.body);  // it fits: see reach()
     std::vector<const Layout*> layouts;
-    ahead->list.clear();
-    add_inputs(inputs, &call, ahead, &layouts);
+    add_inputs(inputs, &call, &ahead, &layouts);
     for (size_t i = 0; i < layouts.size(); ++i)
       if (layouts[i] != nullptr && layouts[i]->rank == 0) call.spec.inputs[i].access = Access::kUniform;
     for (KernelOutput& output : call.spec.outputs) {
@@ -559,11 +643,11 @@ class Fuser {
     }
     set_space(&call, node_of(steps[at]).layout);  // today's
     call.count = node_of(steps[at]).layout->count;
-    ahead->imm = static_cast<int64_t>(end - at);
-    ahead->dst = plan_.value_count++;
-    ahead->index = static_cast<int32_t>(plan_.kernels.size());
+    ahead.imm = static_cast<int64_t>(end - at);
+    ahead.dst = plan_.value_count++;
+    ahead.index = static_cast<int32_t>(plan_.kernels.size());
     plan_.kernels.push_back(std::move(call));
-    return true;
+    return ahead;
   }
 
   void mark_done(const std::vector<int>& group) {
@@ -615,6 +699,11 @@ class Fuser {
     prologue_.push_back(std::move(step));
   }
   ConstantId layout_constant(const Layout* layout) {
+    auto [place, fresh] = layouts_.try_emplace(layout, kNoConstant);
+    if (fresh) place->second = find_layout_constant(layout);
+    return place->second;
+  }
+  ConstantId find_layout_constant(const Layout* layout) {
     std::string text = to_text(*layout);
     for (size_t i = 0; i < plan_.constants.size(); ++i)
       if (plan_.constants[i].kind == ConstantKind::kLayout && plan_.constants[i].text == text)
@@ -630,107 +719,6 @@ class Fuser {
     release(space);
   }
 
-  // ---- Owned objects
-  // --------------------------------------------------------------------------------------------------
-
-  // A step that replaces what a container holds may drop the last reference to something a guard loaded from it.
-  static bool may_drop(StepKind kind) {
-    switch (kind) {
-      case StepKind::k_list_set:
-      case StepKind::k_list_delete:
-      case StepKind::k_list_clear:
-      case StepKind::k_dict_set:
-      case StepKind::k_dict_delete:
-      case StepKind::k_attribute_set:
-      case StepKind::k_attribute_delete:
-      case StepKind::k_global_set:
-      case StepKind::k_cell_set:
-      case StepKind::k_push_handled:
-      case StepKind::k_set_handled:
-      case StepKind::k_opaque_call:
-      case StepKind::k_run_call: return true;
-      default: return false;
-    }
-  }
-  void hold_loaded() {
-    auto first =
-        std::find_if(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) { return may_drop(step.kind); });
-    if (first == plan_.steps.end()) return;
-    std::set<ValueId> loaded;
-    for (const Guard& guard : plan_.guards) {
-      switch (guard.kind) {  // slots and the function live as long as the call
-        case GuardKind::k_field:
-        case GuardKind::k_tuple_item:
-        case GuardKind::k_list_item:
-        case GuardKind::k_deque_item:
-        case GuardKind::k_next_item:
-        case GuardKind::k_dict_value:
-        case GuardKind::k_instance_value:
-        case GuardKind::k_bound: loaded.insert(guard.dst); break;
-        default: break;
-      }
-    }
-    std::set<ValueId> used;
-    auto use = [&](const std::vector<ValueId>& values) {
-      for (ValueId value : values)
-        if (loaded.count(value) != 0) used.insert(value);
-    };
-    for (auto step = first; step != plan_.steps.end(); ++step)  // what a check itself reads is a word
-      use(step->kind == StepKind::k_check ? uses_.of_exit(step->on_fail) : uses_.of(*step));
-    use(uses_.of_exit(plan_.final_exit));
-    std::vector<Step> holds;
-    for (ValueId value : used) {
-      holds.push_back(make_step(StepKind::k_hold));
-      holds.back().a = value;
-    }
-    plan_.steps.insert(first, holds.begin(), holds.end());
-  }
-
-  static bool makes_object(StepKind kind) {
-    switch (kind) {
-      case StepKind::k_tensor_new:
-      case StepKind::k_group:
-      case StepKind::k_run_op:
-      case StepKind::k_run_call:
-      case StepKind::k_pure_call:
-      case StepKind::k_tensor_view:
-      case StepKind::k_box_int:
-      case StepKind::k_box_float:
-      case StepKind::k_box_bool:
-      case StepKind::k_build:
-      case StepKind::k_push_handled:
-      case StepKind::k_load_handled:
-      case StepKind::k_list_next: return true;
-      default: return false;
-    }
-  }
-
-  void assign_owned() {
-    std::vector<ValueId> owned;
-    std::unordered_map<ExitId, size_t> seen;
-    for (Step& step : plan_.steps) {
-      if (step.on_fail != kNoExit) {
-        auto [place, fresh] = seen.try_emplace(step.on_fail, owned.size());
-        if (!fresh && place->second != owned.size()) {  // one exit, two moments: it needs a second copy
-          plan_.exits.push_back(plan_.exits[step.on_fail]);
-          step.on_fail = static_cast<ExitId>(plan_.exits.size() - 1);
-          seen.emplace(step.on_fail, owned.size());
-        }
-        plan_.exits[step.on_fail].owned = owned;
-      }
-      if (makes_object(step.kind) && step.dst != kNoValue) owned.push_back(step.dst);
-      if (step.kind == StepKind::k_opaque_call)
-        for (int64_t i = 0; i < step.imm; ++i) owned.push_back(step.dst + static_cast<ValueId>(i));
-      if (step.kind == StepKind::k_hold) owned.push_back(step.a);
-    }
-    if (plan_.final_exit == kNoExit) return;
-    if (seen.count(plan_.final_exit) != 0) {
-      plan_.exits.push_back(plan_.exits[plan_.final_exit]);
-      plan_.final_exit = static_cast<ExitId>(plan_.exits.size() - 1);
-    }
-    plan_.exits[plan_.final_exit].owned = owned;
-  }
-
   Trace& trace_;
   Plan& plan_;
   bool fuse_;
@@ -741,9 +729,11 @@ class Fuser {
   std::vector<uint8_t> waits_;   // by node: in pending_
   std::vector<uint8_t> marked_;  // by node: of the group that is looked at
   std::vector<int> first_reader_, readers_;
-  Numbers producer_, last_use_, object_use_;  // by value
-  Numbers done_;                              // by node
+  Numbers producer_, last_use_, object_use_;       // by value
+  Numbers done_;                                   // by node
+  std::vector<int> group_places_, member_places_;  // by node: see Places
   std::map<std::pair<bool, int64_t>, ValueId> words_;
+  std::unordered_map<const Layout*, ConstantId> layouts_;
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct HelperTable {
   uint64_t (*run_large)(NativeState*, const Step*, KernelBlock*);
 };
 inline constexpr int64_t kLargeKernelBytes = 256 * 1024;
+bool is_large(const KernelCall& call, int64_t elements);
 
 // What emitted code runs over. The driver keeps it on its own stack.
 struct NativeState {

@@ -26,16 +26,10 @@ DType operand_dtype(const KernelSpec& spec, size_t operand) {
 }
 bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::kFloatingKind; }
 
-int64_t bytes_moved(const KernelCall& call, const Shape& space) {
+int64_t elements_of(const Shape& space) {
   int64_t elements = 1;
   for (int d = 0; d < space.rank; ++d) elements *= space.sizes[d];
-  int64_t bytes = 0;
-  for (size_t i = 0; i < call.operand_kinds.size(); ++i) {
-    if (call.operand_kinds[i] == kTensorOperand) {
-      bytes += elements * static_cast<int64_t>(info(operand_dtype(call.spec, i)).bytes);
-    }
-  }
-  return bytes;
+  return elements;
 }
 
 uint64_t run_large_step(NativeState* state, const Step* step, KernelBlock* block) {
@@ -44,6 +38,15 @@ uint64_t run_large_step(NativeState* state, const Step* step, KernelBlock* block
 }
 
 }  // namespace
+
+bool is_large(const KernelCall& call, int64_t elements) {
+  if (elements > kLargeKernelBytes) return true;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < call.operand_kinds.size(); ++i)
+    if (call.operand_kinds[i] == kTensorOperand)
+      bytes += elements * static_cast<int64_t>(info(operand_dtype(call.spec, i)).bytes);
+  return bytes > kLargeKernelBytes;
+}
 
 uint64_t run_kernel_step(NativeState* state, const Step* step, KernelBlock* block) {
   const SegmentCode& code = *state->segment;
@@ -147,7 +150,7 @@ void GlueEmitter::emit_kernel(const Step& step) {
   const KernelCall& call = plan_.kernels[index];
   Kernel* kernel = code_->kernels[index];
   const bool direct = calls_directly(call, *kernel);
-  const bool large = bytes_moved(call, code_->spaces[index]) > kLargeKernelBytes;
+  const bool large = is_large(call, elements_of(code_->spaces[index]));
   if (direct) fill_block(step, call, *kernel);
   if (direct && !large) {
     e_.load_immediate(Reg::kTemp0, &kernel->runs);

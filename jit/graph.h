@@ -2,6 +2,7 @@
 // fuse.cpp turns it into a plan's steps: groups of element-wise nodes become kernels, placed where the first consumer
 // needs them.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,7 @@ bool is_fusable(const Node& node);
 std::string to_text(const Node& node);
 // Fills plan.steps, kernels, groups and ops from the records. `fuse` false: one node, one kernel.
 void fuse(Trace* trace, bool fuse);
+// Its last part, in owned.cpp. unlocks: steps that may let other threads run.
+void assign_owned(Plan* plan, const std::function<bool(const Step&)>& unlocks);
 
 }  // namespace kintsugi

@@ -151,7 +151,7 @@ Ref argument_object(Tracer& t, Value* value, GraphNumbers* numbers) {
     for (auto& [key, item] : value->entries) {
       if (item == nullptr) continue;
       Ref part = argument_object(t, item, numbers);
-      if (!part || PyDict_SetItem(dict.get(), key, part.get()) < 0) return Ref();
+      if (!dict || !part || PyDict_SetItem(dict.get(), key, part.get()) < 0) return Ref();
     }
     return dict;
   }

@@ -13,6 +13,7 @@ namespace kintsugi {
 namespace {
 
 constexpr size_t kMostGuards = 16'384, kMostRecords = 8192;  // of a segment
+constexpr int kMostValues = 16'384;                          // they lie on the C stack
 constexpr size_t kMostRecordsAtOnce = 2048;                  // of one instruction
 constexpr int kRestartLimit = 100;                           // as many calls may turn out not to be followed inside
 
@@ -356,8 +357,7 @@ RecipeId Tracer::recipe_of(Value* now) {
       default: throw Restart{};
     }
   }
-  plan().recipes[static_cast<size_t>(id)] = std::move(recipe);
-  return id;
+  return settle_recipe(now, id, std::move(recipe));
 }
 
 // A constant that is an object of its own wherever it is made: it shows in `is`.
@@ -638,7 +638,7 @@ Flow Tracer::run_loop(size_t floor) {
       return Flow::kEnd;
     }
     if (++instructions_ > input_.policy.instruction_limit || plan().guards.size() > kMostGuards ||
-        trace_.records.size() > kMostRecords) {
+        trace_.records.size() > kMostRecords || plan().value_count > kMostValues) {
       if (input_.policy.exporting) refuse_long_loop();
       if (frames_.size() > 1) restart_without_this_call();
       if (now.offset == input_.offset) return stop(BreakReason::k_trace_limit);

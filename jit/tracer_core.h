@@ -555,6 +555,7 @@ class Tracer {
   Flow run_loop(size_t floor);
   void finish(ExitId exit);
   RecipeId add_recipe(Recipe recipe);
+  RecipeId settle_recipe(Value* value, RecipeId id, Recipe recipe);
   void build_parts(Value* value);
 
   const TraceInput& input_;
@@ -574,7 +575,9 @@ class Tracer {
   std::unordered_map<std::string, ConstantId> text_ids_;
   std::map<std::string, int32_t> source_ids_;
   std::unordered_map<Value*, RecipeId> recipes_;  // within one exit
-  std::set<Value*> building_;                     // see build_parts
+  // Of what is there already, by value and by constant: for all exits.
+  std::vector<RecipeId> value_recipes_, constant_recipes_;
+  std::set<Value*> building_;  // see build_parts
   std::unordered_map<Value*, PyObject*> identity_keys_;
   std::unordered_map<PyObject*, Value*> key_values_;
   std::unordered_map<PyObject*, Py_hash_t> hashed_keys_;  // of these: what hashes in Python

@@ -479,8 +479,19 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
   }
 }
 
-// What a Builder remembers, on the caller's stack.
-#define KN_MEMO(plan) static_cast<PyObject**>(alloca((plan).recipes.size() * sizeof(PyObject*) + 1))
+// What a Builder remembers, on the caller's stack if it is not much. Null: there is no memory.
+struct LargeMemo {
+  PyObject** words = nullptr;
+  LargeMemo() = default;
+  ~LargeMemo() { PyMem_Free(words); }
+  LargeMemo(const LargeMemo&) = delete;
+  LargeMemo& operator=(const LargeMemo&) = delete;
+};
+constexpr size_t kMostOnStack = 2048;
+#define KN_MEMO(plan, large)                                                            \
+  ((plan).recipes.size() <= kMostOnStack                                                \
+       ? static_cast<PyObject**>(alloca((plan).recipes.size() * sizeof(PyObject*) + 1)) \
+       : (large).words = static_cast<PyObject**>(PyMem_Malloc((plan).recipes.size() * sizeof(PyObject*))))
 
 }  // namespace
 
@@ -524,7 +535,8 @@ bool Leaving::build(NativeState* state, ExitId id) {
     objects_ = inline_objects_;
     PyErr_NoMemory();
   } else {
-    PyObject** memo = KN_MEMO(plan);
+    LargeMemo large;
+    PyObject** memo = KN_MEMO(plan, large);
     std::optional<Builder> builder;  // most exits hand on what is there
     auto make = [&](RecipeId id, PyObject** out) {
       RecipeKind kind = id < 0 ? RecipeKind::kNull : plan.recipes[static_cast<size_t>(id)].kind;
@@ -538,6 +550,7 @@ bool Leaving::build(NativeState* state, ExitId id) {
               segment_->bindings[static_cast<size_t>(plan.recipes[static_cast<size_t>(id)].constant)]));
           return true;
         default:
+          if (memo == nullptr) return PyErr_NoMemory(), false;
           if (!builder) builder.emplace(state, memo);
           return builder->make(id, out);
       }
@@ -700,7 +713,10 @@ PyObject* build_recipe(NativeState* state, RecipeId recipe) {
   const Recipe& wanted = state->segment->plan.recipes[static_cast<size_t>(recipe)];
   if (wanted.kind == RecipeKind::kConstant)  // nothing to build, so nothing to remember
     return Py_NewRef(static_cast<PyObject*>(state->segment->bindings[static_cast<size_t>(wanted.constant)]));
-  Builder builder(state, KN_MEMO(state->segment->plan));
+  LargeMemo large;
+  PyObject** memo = KN_MEMO(state->segment->plan, large);
+  if (memo == nullptr) return PyErr_NoMemory();
+  Builder builder(state, memo);
   PyObject* object = nullptr;
   if (!builder.make(recipe, &object)) return nullptr;
   if (object == nullptr) PyErr_SetString(PyExc_SystemError, "a recipe that must give an object gives none");

@@ -274,7 +274,7 @@ StepResult raise_varargs(const Machine& m) {
   PyObject** operands = m.top(m.argument);
   PyObject* exception = exception_of(operands[0]);
   if (exception != nullptr && (m.argument == 1 || set_cause(exception, operands[1])))
-    PyErr_SetObject(PyExceptionInstance_Class(exception), exception);
+    PyErr_SetObject(PyType_Check(operands[0]) ? operands[0] : PyExceptionInstance_Class(exception), exception);
   Py_XDECREF(exception);
   drop(m, m.argument);
   return raised(m);

@@ -1,8 +1,5 @@
 #include "runtime/step_helpers.h"
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,6 +10,7 @@
 #include "runtime/frame.h"
 #include "runtime/hook.h"
 #include "runtime/marks.h"
+#include "runtime/resume.h"
 #include "runtime/tensor.h"
 
 namespace kintsugi {
@@ -62,11 +60,7 @@ void without_lock(const NativeState* state, const Step* step, const KernelCall& 
     if (call.operand_kinds[i] == 0) Py_INCREF(object(state, step->list[i]));
   PyThreadState* thread = PyEval_SaveThread();
   run();
-  try {
-    PyEval_RestoreThread(thread);
-  } catch (abi::__forced_unwind&) {
-    for (;;) pause();  // a daemon thread at interpreter exit: emitted code cannot be unwound
-  }
+  calling_python([&] { PyEval_RestoreThread(thread); });
   for (size_t i = 0; i < step->list.size(); ++i)
     if (call.operand_kinds[i] == 0) Py_DECREF(object(state, step->list[i]));
 }
@@ -240,6 +234,7 @@ int set_grad(NativeState*, const Step* step) {
 }
 
 int pure_call(NativeState* state, const Step* step) {
+  CollectorHeld held(this_thread());  // a finaliser could drop what later steps only borrow
   int outcome = run_call(state, step);
   if (outcome != kDone) PyErr_Clear();
   return outcome;
@@ -298,6 +293,7 @@ int unbox(NativeState* state, const Step* step) {
 
 // Through Python's own function: right to the bit. Where it raises, the step leaves and the interpreter raises again.
 int through_python(NativeState* state, const Step* step, const char* name) {
+  CollectorHeld held(this_thread());
   Ref a(PyFloat_FromDouble(number(state, step->a)));
   Ref b(step->b == kNoValue ? nullptr : PyFloat_FromDouble(number(state, step->b)));
   Ref result;

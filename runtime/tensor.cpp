@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/frame.h"
+#include "runtime/resume.h"
 #include "runtime/tensor_rows.h"
 
 namespace kintsugi {
@@ -45,6 +46,7 @@ TensorObject* allocate_object() {
     _Py_NewReference(&tensor->ob_base);
     return tensor;
   }
+  CollectorHeld held(this_thread());  // a finaliser could drop what emitted code only borrows
   TensorObject* tensor = PyObject_GC_New(TensorObject, &TensorType);
   if (tensor == nullptr) return nullptr;
   tensor->layout = nullptr;
@@ -221,7 +223,7 @@ bool run_unlocked(Op op, std::span<const OperandValue> operands, const Attribute
   if (bytes <= kUnlockBytes) return run_op(op, operands, attributes, out, error);
   PyThreadState* state = PyEval_SaveThread();
   bool done = run_op(op, operands, attributes, out, error);
-  PyEval_RestoreThread(state);
+  calling_python([&] { PyEval_RestoreThread(state); });
   return done;
 }
 
@@ -231,7 +233,7 @@ bool copy_unlocked(TensorView in, TensorView out, OpError* error) {
   }
   PyThreadState* state = PyEval_SaveThread();
   bool done = copy_into(in, out, error);
-  PyEval_RestoreThread(state);
+  calling_python([&] { PyEval_RestoreThread(state); });
   return done;
 }
 

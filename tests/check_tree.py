@@ -101,7 +101,7 @@ def map_page(files):
                 named.add(f"{part}/{name}")
     for path in files:
         folder = path.parts[0]
-        must = folder in ROOMS and path.suffix in (".h", ".def", ".py") or folder == "python" and path.suffix == ".py"
+        must = folder in ROOMS and path.suffix in (".h", ".cpp", ".def", ".py") or folder == "python" and path.suffix == ".py"
         if must and str(path) not in named:
             yield f"docs/index.md does not name {path}"
     for name in sorted(named):
@@ -109,10 +109,27 @@ def map_page(files):
             yield f"docs/index.md names {name}, which does not exist"
 
 
+def names_in_pages(files):
+    """What docs/walk.md and docs/plan.md call by name is in the code, and what they call a file is one."""
+    words = set()
+    for path in files:
+        if is_source(path) or path.suffix in (".py", ".toml"):
+            words.update(re.findall(r"\w+", path.read_text()))
+    words |= set(re.findall(r"\w+", pathlib.Path("dev").read_text()))
+    known = {str(path) for path in files}
+    for page in ("docs/walk.md", "docs/plan.md"):
+        for number, line in enumerate(pathlib.Path(page).read_text().split("\n"), 1):
+            for name in re.findall(r"`([^`]+)`", line):
+                if re.fullmatch(r"[\w/]+/\w+\.\w+", name) and name not in known:
+                    yield f"{page}:{number}: there is no {name}"
+                if re.fullmatch(r"[A-Za-z_]\w*(::\w+)?(\(\))?", name) and not words.issuperset(re.findall(r"\w+", name)):
+                    yield f"{page}:{number}: {name} is nowhere in the code"
+
+
 def main():
     files = tracked()
     failed = 0
-    rules = [include_directions, doors, lengths, absolute_paths, map_page]
+    rules = [include_directions, doors, lengths, absolute_paths, map_page, names_in_pages]
     for rule in rules:
         findings = list(rule(files))
         print(*findings, sep="\n", end="\n" if findings else "")

@@ -32,6 +32,14 @@ def seeds(request):
     random.seed(request.node.nodeid)
 
 
+@pytest.fixture
+def fresh():
+    """Nothing is compiled yet, and nothing counted."""
+    import kintsugi as kt
+    kt._dynamo.reset()
+    kt._dynamo.utils.counters.clear()
+
+
 @pytest.fixture(scope="session")
 def stress():
     """The stress switch of this run, or an empty string."""

@@ -13,12 +13,9 @@ import pytest
 import kintsugi as kt
 from comparing import native, output_of, run_script, runtime
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 graph_break = kt._dynamo.graph_break
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
 
 
 # ---- Who else calls, and when ------------------------------------------------------------------------------------------

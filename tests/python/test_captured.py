@@ -10,14 +10,9 @@ import kintsugi as kt
 from test_expected_native import outcome
 from test_language import x3
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
 Pair = collections.namedtuple("Pair", "a b")
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 def read(x, i):

@@ -15,10 +15,7 @@ import kintsugi as kt
 from language_programs import x3
 from test_definitions import log, outcome
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 class Told:

@@ -12,19 +12,11 @@ import pytest
 
 import kintsugi as kt
 from comparing import STRESS
+from language_programs import x3
 from test_expected_native import outcome
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
-
-
-def x3():
-    return kt.tensor([1.0, 2.0, 3.0])
 
 
 def result_of(function, *args):

@@ -15,13 +15,8 @@ import kintsugi as kt
 from comparing import STRESS
 from language_programs import x3
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 log = []

@@ -10,13 +10,8 @@ import pytest
 
 import kintsugi as kt
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
-
-
-@pytest.fixture(autouse=True)
-def fresh(stress):
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 def unstressed(stress):

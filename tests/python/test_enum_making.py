@@ -8,10 +8,7 @@ import pytest
 import kintsugi as kt
 from language_programs import x3
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def plain(x):

@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "kernels"))
 import ops_table
 from comparing import SANITIZED, STRESS
 
-pytestmark = [pytest.mark.isa, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.isa, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 OPS = {row.name: row for row in ops_table.read_ops()}
 DTYPES = [row.name for row in ops_table.read_dtypes()]
@@ -98,12 +98,6 @@ def check(source, make_arguments, kernels=True):
     if kernels and not raised and STRESS not in ("break_everywhere", "tiny_code_memory"):
         assert after["kernels"] > before["kernels"], source
     return None if raised else plain(*make_arguments())
-
-
-@pytest.fixture(autouse=True)
-def counters_from_zero():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 # ---- Data: by dtype, shape and seed; every layout holds the same elements ---------------------------------------------

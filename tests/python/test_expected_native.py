@@ -139,6 +139,7 @@ def counted(stress):
 
 
 def test_every_program_has_a_row():
+    assert set(EXPECTED) == {*language_programs.PARTS, "cases", "demo"}
     for part, programs in language_programs.PARTS.items():
         assert list(EXPECTED[part]) == programs
     if CASES.is_dir():

@@ -8,13 +8,8 @@ import pytest
 import kintsugi as kt
 from comparing import STRESS, snapshot
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 class Plain:

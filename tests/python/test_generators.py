@@ -11,13 +11,11 @@ import pytest
 import kintsugi as kt
 from comparing import STRESS, observe, snapshot
 from language_generators import echo, scaled
+from language_programs import x3
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
 log = []
-
-
-def x3():
-    return kt.tensor([1.0, 2.0, 3.0])
 
 
 def seen(value):
@@ -53,12 +51,6 @@ def check(function, *, after=seen, make=lambda: (x3(),), rounds=3):
     for _ in range(rounds):
         assert run(compiled) == run(function)
     assert native["fallbacks"] == 0
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 # ---- Generator functions -------------------------------------------------------------------------------------------

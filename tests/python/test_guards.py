@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 import kintsugi as kt
+from language_programs import x3
 from test_expected_native import shown
 
 native = kt._dynamo.utils.counters["native"]
@@ -43,10 +44,6 @@ def world(source, old, new):
         WORLDS[make.__name__] = (make, source, old, new)
         return make
     return keep
-
-
-def x3():
-    return kt.tensor([1.0, 2.0, 3.0])
 
 
 @world("n", "3", "4")

@@ -11,13 +11,8 @@ from comparing import STRESS
 from language_programs import x3
 from test_expected_native import outcome
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 def check(function, *makers, rounds=3):

@@ -11,13 +11,11 @@ import pytest
 import kintsugi as kt
 from comparing import compare, observe, what_is_left
 from language_managers import guarded, opened
+from language_programs import x3
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
 PROGRAMS = {}
-
-
-def x3():
-    return kt.tensor([1.0, 2.0, 3.0])
 
 
 def program(*cases):
@@ -413,12 +411,6 @@ def finish(result, log):
         seen.append(repr(error))
     result.close()
     return seen, log
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

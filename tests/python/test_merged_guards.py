@@ -5,29 +5,13 @@ import gc
 import pytest
 
 import kintsugi as kt
+from kintsugi.bench import module_of
 
 
 def modules(count=4):
-    class Layer(kt.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = kt.nn.Parameter(kt.ones(2))
-
-        def forward(self, count):
-            return count + self.weight.shape[0] + self.weight.requires_grad
-
-    class Layers(kt.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = kt.nn.ModuleList(Layer() for _ in range(count))
-
-        def forward(self, x):
-            count = 0
-            for layer in self.layers:
-                count = layer(count)
-            return x + count
-
-    return Layers()
+    made = module_of(count)
+    type(made.layers[0]).forward = lambda self, count: count + self.weight.shape[0] + self.weight.requires_grad
+    return made
 
 
 def own_forward(layer, number):

@@ -6,15 +6,10 @@ import pytest
 
 import kintsugi as kt
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 RANDOM = np.random.default_rng(7)
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
 NUMBERS, FLOATS = DTYPES[1:], DTYPES[3:]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
 
 
 def array_of(dtype, shape=(3, 5)):

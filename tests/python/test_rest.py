@@ -14,11 +14,7 @@ import kintsugi as kt
 from test_expected_native import outcome
 from test_language import check, native, x3
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def calls(function, *rows, segments=None):

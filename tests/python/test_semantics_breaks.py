@@ -7,16 +7,13 @@ import textwrap
 import pytest
 
 import kintsugi as kt
+from control_programs import asks
 from kintsugi._runtime import _driver
 from semantics_rows import ROWS, row, rows
 
 dynamo, compiler, exc = kt._dynamo, kt.compiler, kt._dynamo.exc
 
 pytestmark = pytest.mark.usefixtures("switches")
-
-
-def asks(x):
-    return compiler.is_compiling(), x + 1
 
 
 # ---- Section 3 -----------------------------------------------------------------------------------------------------

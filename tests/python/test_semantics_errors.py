@@ -6,6 +6,7 @@ import io
 import pytest
 
 import kintsugi as kt
+from control_programs import asks, variants
 from semantics_rows import ROWS, row, rows
 
 dynamo, compiler, exc = kt._dynamo, kt.compiler, kt._dynamo.exc
@@ -210,14 +211,6 @@ def test_suppress_errors_hides_no_breaks():
 # ---- Section 25 ----------------------------------------------------------------------------------------------------
 
 
-def variants(function, *calls):
-    cnt = dynamo.testing.CompileCounter()
-    fast = kt.compile(function, backend=cnt)
-    for arguments in calls:
-        fast(*arguments)
-    return cnt.frame_count
-
-
 INT, FLOAT, SIZES = [(kt.ones(2), n) for n in (2, 3, 4)], [(kt.ones(2), n + 0.5) for n in (2, 3, 4)], [(kt.ones(n), 2) for n in (2, 3, 4)]
 product = lambda x, n: x * n  # noqa: E731
 
@@ -411,10 +404,6 @@ def quirk_skip_in_with():
         return x
 
     assert kt.compile(f)(x1).tolist() == [4.0] and seen == [False]
-
-
-def asks(x):
-    return compiler.is_compiling(), x + 1
 
 
 def quirk_shallow():

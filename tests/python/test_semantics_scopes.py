@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import kintsugi as kt
+from control_programs import asks, is_compiled
 from kintsugi._runtime import _driver
 from semantics_rows import rows
 
@@ -13,14 +14,6 @@ dynamo, compiler, exc = kt._dynamo, kt.compiler, kt._dynamo.exc
 x1 = kt.ones(1)
 
 pytestmark = pytest.mark.usefixtures("switches")
-
-
-def asks(x):
-    return compiler.is_compiling(), x + 1
-
-
-def is_compiled(function, *args):
-    return function(*args)[0]
 
 
 def in_thread(work, *args):

@@ -7,18 +7,11 @@ import threading
 import pytest
 
 import kintsugi as kt
+from control_programs import asks, is_compiled, variants
 
 dynamo, compiler = kt._dynamo, kt.compiler
 
 pytestmark = pytest.mark.usefixtures("switches")
-
-
-def asks(x):
-    return compiler.is_compiling(), x + 1
-
-
-def is_compiled(function, *args):
-    return function(*args)[0]
 
 
 # ---- Stances -------------------------------------------------------------------------------------------------------
@@ -193,14 +186,6 @@ def test_setting_exists(name):
         assert getattr(dynamo.config, name) == before
     with pytest.raises(TypeError):
         setattr(dynamo.config, name, None)
-
-
-def variants(function, *calls):
-    cnt = dynamo.testing.CompileCounter()
-    fast = kt.compile(function, backend=cnt)
-    for arguments in calls:
-        fast(*arguments)
-    return cnt.frame_count
 
 
 INT, FLOAT, SIZES = [(kt.ones(2), n) for n in (2, 3, 4)], [(kt.ones(2), n + 0.5) for n in (2, 3, 4)], [(kt.ones(n), 2) for n in (2, 3, 4)]

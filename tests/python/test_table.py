@@ -23,17 +23,12 @@ import numpy  # noqa: F401  "numpy()" is followed where it is loaded
 import pytest
 
 import kintsugi as kt
+from language_programs import x3
 from language_rest import asserted  # not one of those that pytest rewrites
 from test_expected_native import outcome
-from test_language import x3
 
+pytestmark = pytest.mark.usefixtures("fresh")
 native = kt._dynamo.utils.counters["native"]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    kt._dynamo.reset()
-    kt._dynamo.utils.counters.clear()
 
 
 def imported(x):
