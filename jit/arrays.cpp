@@ -71,7 +71,9 @@ bool call_array(Tracer& t, PyObject* callable, const std::vector<Value*>& argume
   if (Py_TYPE(callable) != &PyMethodDescr_Type || arguments.size() != 1 || names != nullptr) return false;
   Value* tensor = tensor_of(arguments[0]);
   auto* method = reinterpret_cast<PyMethodDescrObject*>(callable);
-  if (tensor == nullptr || std::strcmp(method->d_method->ml_name, "tolist") != 0) return false;
+  if (tensor == nullptr || PyDescr_TYPE(callable) != array_type() ||
+      std::strcmp(method->d_method->ml_name, "tolist") != 0)
+    return false;
   if (tensor->dynamic || tensor->layout->count > kMostNumbers) return false;
   *flow = read(t, tensor, out);
   return true;

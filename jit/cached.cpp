@@ -79,12 +79,13 @@ Flow cached_property(Tracer& t, Value* descriptor, Value* self, PyObject* name, 
   Value *function = field(t, descriptor, "func"), *attribute = field(t, descriptor, "attrname"),
         *lock = field(t, descriptor, "lock");
   PyTypeObject* type = type_of(self);
+  bool is_data = type_of(descriptor)->tp_descr_set != nullptr;  // asked though the value is there
   bool has_dict = type->tp_dictoffset != 0 || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT);
   bool named = attribute != nullptr && attribute->is_constant() && PyUnicode_CheckExact(attribute->object) &&
                PyUnicode_Compare(attribute->object, name) == 0;
-  if (function == nullptr || function->kind != ValueKind::kFunction || !named || !has_dict || t.has_fallback_ ||
-      self->kind != ValueKind::kObject || lock == nullptr || lock->kind != ValueKind::kObject || !lock->is_real() ||
-      lock->source < 0 || lock->type != table().lock_type)
+  if (function == nullptr || function->kind != ValueKind::kFunction || !named || !has_dict || is_data ||
+      t.has_fallback_ || self->kind != ValueKind::kObject || lock == nullptr || lock->kind != ValueKind::kObject ||
+      !lock->is_real() || lock->source < 0 || lock->type != table().lock_type)
     return refused();
   if (*reinterpret_cast<unsigned long*>(reinterpret_cast<char*>(lock->object) + table().lock_count_offset) != 0)
     return refused();

@@ -132,4 +132,99 @@ PyObject* class_attribute_setter() {
   return function;
 }
 
+// ---- In the trace ---------------------------------------------------------------------------------------------------
+
+bool Tracer::guard_kept(PyTypeObject* type, int32_t source) {
+  const uint32_t* word = kept_version(type);
+  if (word == nullptr) return false;
+  ValueId id = bound_id(reinterpret_cast<PyObject*>(type));
+  ConstantId constant = pointer_constant(word, std::string("class ") + type->tp_name);
+  Guard& check = guard(GuardKind::k_class_kept, source);
+  check.a = id;
+  check.constant = constant;
+  versions_.emplace(type, 1);
+  return true;
+}
+
+Value* Tracer::dict_of_class(PyTypeObject* type) {
+  Value*& dict = class_dicts_[type];
+  if (dict == nullptr) {
+    PyObject* self = reinterpret_cast<PyObject*>(type);
+    std::string text = std::string(type->tp_name) + ".__dict__";
+    ValueId owner = bound_id(self);
+    Guard& load = guard(GuardKind::k_field, source(text));
+    load.a = owner;
+    load.imm = offsetof(PyTypeObject, tp_dict);
+    ValueId id = load.dst = new_value();
+    dict = wrap(type->tp_dict, id, text);
+  }
+  return dict;
+}
+
+// False: no class stores to an attribute of that name, and the class's version pins what it is. Else what it is now, a
+// value in a class that is stored to or something fixed that comes before it, or null both.
+bool Tracer::find_changing(PyTypeObject* type, PyObject* name, Value** changing, PyObject** fixed) {
+  if (!inherits_changing(type, name)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* each = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (is_changing(each, name)) {
+      if (Value* value = dict_get(dict_of_class(each), name)) return *changing = force(value), true;
+    } else if (PyObject* found = PyDict_GetItemWithError(each->tp_dict, name)) {
+      return *fixed = found, true;
+    }
+  }
+  return true;
+}
+
+bool Tracer::is_plain_content(Value* value) {
+  PyTypeObject* type = type_of(value);
+  if (type == nullptr || value->kind == ValueKind::kFunction || value->kind == ValueKind::kMethod) return false;
+  return ensure_version(type) && type->tp_descr_get == nullptr && type->tp_descr_set == nullptr;
+}
+
+Flow Tracer::set_through_metaclass(Value* object, PyObject* name, Value* value) {
+  PyTypeObject* meta = metaclass(as_class(object));
+  if (meta == nullptr) return stop(BreakReason::k_attribute, "store to " + text_of(name));
+  PyObject* hook = value != nullptr ? interned.setattr : interned.delattr;
+  if (inherits(meta, hook, &PyType_Type)) return set_class_attribute(object, name, value);
+  Value* own = find_in_class(meta, hook);
+  if (own == nullptr || own->kind != ValueKind::kFunction)
+    return stop(BreakReason::k_attribute, "store to " + text_of(name));
+  std::vector<Value*> arguments{object, constant(name)};
+  if (value != nullptr) arguments.push_back(value);
+  return inline_call(own, std::move(arguments), nullptr, ReturnRule::kDiscard);
+}
+
+// As type.__setattr__, or type.__delattr__.
+Flow Tracer::set_class_attribute(Value* object, PyObject* name, Value* value) {
+  if (is_made_class(as_class(object))) return set_made_attribute(object, name, value);
+  PyTypeObject *type = as_class(object), *meta = metaclass(type);
+  std::string text = "store to " + std::string(type->tp_name) + "." + text_of(name);
+  auto refused = [&] { return stop(BreakReason::k_attribute, text); };
+  bool has_plain_dict = PyDict_CheckExact(type->tp_dict);  // those of ctypes do not
+  if (!is_heap_type(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || meta == nullptr || !has_plain_dict ||
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+    return refused();
+  PyObject *in_meta = _PyType_Lookup(meta, name), *held = PyDict_GetItemWithError(type->tp_dict, name);
+  bool plain = value != nullptr && PyUnicode_CheckExact(name) && text_of(name).rfind("__", 0) != 0 &&
+               (in_meta == nullptr || Py_TYPE(in_meta)->tp_descr_set == nullptr) &&
+               (held == nullptr || (Py_TYPE(held)->tp_descr_get == nullptr && Py_TYPE(held)->tp_descr_set == nullptr));
+  if (!plain || !is_plain_content(value)) return refused();
+  if (!is_changing(type, name)) {
+    Ref interned_name = Ref::share(name);
+    PyObject* own = interned_name.release();
+    PyUnicode_InternInPlace(&own);
+    expect_changes(type, Ref(own).get());
+    throw Restart{};
+  }
+  if (!ensure_version(type)) return refused();
+  Value *dict = dict_of_class(type), *before = dict_get(dict, name);
+  if (before != nullptr && (finalizes(before) || !is_plain_content(before))) return refused();
+  if (input_.policy.exporting) refuse_change();
+  if (input_.policy.pure) throw Impure{user_stack()};
+  run_call(class_attribute_setter(), {object, constant(name), value});
+  dict_put(dict, name, value);
+  return Flow::kGo;
+}
+
 }  // namespace kintsugi

@@ -117,8 +117,8 @@ Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObje
     return Flow::kGo;
   }
   if (type == &PyDictProxy_Type) return make_proxy(*this, arguments, names);
-  PyTypeObject* meta = Py_TYPE(type);
-  if (!ensure_version(meta)) return stop(BreakReason::k_call, type->tp_name);
+  PyTypeObject* meta = metaclass(type);
+  if (meta == nullptr) return stop(BreakReason::k_call, type->tp_name);
   if (inherits(meta, interned.call, &PyType_Type)) return call_type(type, std::move(arguments), names);
   Value* method = find_in_class(meta, interned.call);
   if (method == nullptr || method->kind != ValueKind::kFunction) return stop(BreakReason::k_call, type->tp_name);
@@ -206,7 +206,9 @@ static Flow abstract_answer(Tracer& t, PyTypeObject* sub, PyTypeObject* type, bo
     return t.stop(BreakReason::k_builtin, "an abstract class with a hook");
   // CPython remembers answers until a class is registered somewhere.
   t.guard_word("abc.get_cache_token()", abstract_classes().token);
+  t.expect_foreign_code();  // of abc and its hooks: other threads and signals get their turn
   int result = PyObject_IsSubclass(reinterpret_cast<PyObject*>(sub), reinterpret_cast<PyObject*>(type));
+  if (result < 0 && is_of_a_handler(PyErr_Occurred())) return t.fail(Failure::kPending, "interrupted");
   if (result < 0) return t.stop(BreakReason::k_builtin, "isinstance");
   *answer = result != 0;
   return Flow::kGo;
@@ -264,9 +266,9 @@ Flow Tracer::is_of_class(Value* value, PyTypeObject* sub, Value* classes, bool* 
     *answer = true;
     return Flow::kGo;
   }
-  PyTypeObject* meta = Py_TYPE(type);
+  PyTypeObject* meta = metaclass(type);
   PyObject* name = sub != nullptr ? interned.subclasscheck : interned.instancecheck;
-  if (!ensure_version(meta)) return stop(BreakReason::k_builtin, "isinstance");
+  if (meta == nullptr) return stop(BreakReason::k_builtin, "isinstance");
   bool says_its_class = sub != nullptr || tells_its_class(own);
   if (inherits(meta, name, &PyType_Type)) {
     *answer = PyType_IsSubtype(own, type);
@@ -289,10 +291,9 @@ Flow Tracer::is_of_class(Value* value, PyTypeObject* sub, Value* classes, bool* 
 Value* Tracer::union_of(Value* left, Value* right) {
   auto may = [&](Value* value) {
     if (value->kind == ValueKind::kUnion || (value->is_constant() && value->object == Py_None)) return true;
-    PyTypeObject* type = as_class(value);
-    return type != nullptr && ensure_version(Py_TYPE(type)) &&
-           inherits(Py_TYPE(type), interned.binary[7], &PyType_Type) &&
-           inherits(Py_TYPE(type), interned.reflected[7], &PyType_Type);
+    PyTypeObject *type = as_class(value), *meta = type == nullptr ? nullptr : metaclass(type);
+    return meta != nullptr && inherits(meta, interned.binary[7], &PyType_Type) &&
+           inherits(meta, interned.reflected[7], &PyType_Type);
   };
   bool has_class = as_class(left) != nullptr || as_class(right) != nullptr || left->kind == ValueKind::kUnion;
   if (!has_class || !may(left) || !may(right)) return nullptr;

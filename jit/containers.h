@@ -78,8 +78,8 @@ bool is_code_of(PyCodeObject* code, const char* module, const char* name, PyCode
 bool call_copy(Tracer& t, Value* function, const std::vector<Value*>& arguments, PyObject* names, Value** out);
 
 // proxies.cpp: types.MappingProxyType. False, null: no such proxy, or one that is not modelled.
-Value* proxied(Tracer& t, Value* value);  // the mapping
-Value* dict_of_class(Tracer& t, PyTypeObject* type);
+Value* proxied(Tracer& t, Value* value);               // the mapping
+Value* proxy_of_class(Tracer& t, PyTypeObject* type);  // its __dict__
 Flow make_proxy(Tracer& t, const std::vector<Value*>& arguments, PyObject* names);
 bool proxy_item(Tracer& t, Value* proxy, Value* key, Value** out, Flow* flow);
 bool proxy_contains(Tracer& t, Value* proxy, Value* key, Value** out, Flow* flow);

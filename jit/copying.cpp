@@ -39,6 +39,7 @@ bool is_plain_instance(Tracer& t, const Value* value, const char* copiers) {
       value->content != nullptr || !value->items.empty() || value->type == nullptr || !is_plain_class(value->type) ||
       t.is_made_class(value->type) || !t.ensure_version(value->type) || inherits_changing(value->type))
     return false;
+  if (!Py_IS_TYPE(value->type, &PyType_Type)) return false;  // the class is asked for __copy__, and so its own class
   for (PyObject* name : hooks()) {
     PyObject *own = _PyType_Lookup(value->type, name), *inherited = _PyType_Lookup(&PyBaseObject_Type, name);
     bool is_dict = PyUnicode_Compare(name, interned.dict) == 0 && own != nullptr && Py_TYPE(own) == &PyGetSetDescr_Type;

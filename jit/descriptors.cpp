@@ -14,7 +14,7 @@ static Value* method_of(Tracer& t, Value* function, Value* self) {
   return method;
 }
 
-// A part of a property, classmethod or staticmethod; null: none.
+// A part of a classmethod or staticmethod; null: none.
 static Ref part_of(PyObject* descriptor, PyObject* name) {
   Ref part(PyObject_GetAttr(descriptor, name));
   PyErr_Clear();
@@ -24,6 +24,25 @@ static Ref part_of(PyObject* descriptor, PyObject* name) {
 
 static bool is_python_function(PyObject* object) {
   return Py_TYPE(object) == &PyFunction_Type || compiled_target(object) != nullptr;
+}
+
+// fget, fset or fdel, from where it lies: a class that derives from property may say something else of that name. Null:
+// none.
+static PyObject* part_of_property(PyObject* property, PyObject* name, int* offset) {
+  PyObject* member = PyDict_GetItemWithError(PyProperty_Type.tp_dict, name);
+  KN_CHECK(member != nullptr && Py_IS_TYPE(member, &PyMemberDescr_Type));
+  *offset = static_cast<int>(reinterpret_cast<PyMemberDescrObject*>(member)->d_member->offset);
+  PyObject* part = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(property) + *offset);
+  return part == Py_None ? nullptr : part;
+}
+
+// The same as a value: __init__ gives a property other parts.
+static Value* function_of_property(Tracer& t, PyObject* property, PyObject* part, int offset, const std::string& text,
+                                   PyObject* name) {
+  Value* self = t.wrap_bound(property, text, Hold::kPinned);
+  std::string of_part = text + "." + text_of(name);
+  bool is_loaded = self->is_real() && self->source >= 0;
+  return is_loaded ? t.load_field(self, offset, part, of_part) : t.wrap_bound(part, of_part);
 }
 
 // A property, or a class of its kind that looks attributes up in the same way.
@@ -120,11 +139,11 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
       *out = wrap_bound(attribute, text, Hold::kPinned);
       return Flow::kGo;
     }
-    Ref getter = part_of(attribute, interned.fget);
-    if (!getter) return missing(self, name);
-    if (Py_TYPE(getter.get()) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
-    wrap_bound(attribute, text, Hold::kPinned);
-    return call_getter(wrap_bound(getter.get(), text + ".fget"), {self}, name);
+    int offset = 0;
+    PyObject* getter = part_of_property(attribute, interned.fget, &offset);
+    if (getter == nullptr) return missing(self, name);
+    if (Py_TYPE(getter) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
+    return call_getter(function_of_property(*this, attribute, getter, offset, text, interned.fget), {self}, name);
   }
   if (kind == &PyMemberDescr_Type && self != nullptr) {
     if (as_class(self) != nullptr) return field_of_class(*this, attribute, self, name, out);
@@ -171,6 +190,8 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
     return *out != nullptr ? Flow::kGo : stop(BreakReason::k_attribute, text);
   }
   if (kind->tp_descr_get == nullptr) {
+    bool may_become_one = PyType_Check(attribute) && metaclass(reinterpret_cast<PyTypeObject*>(attribute)) == nullptr;
+    if (may_become_one) return stop(BreakReason::k_attribute, text);
     *out = wrap_bound(attribute, text, Hold::kPinned);
     return Flow::kGo;
   }
@@ -190,11 +211,12 @@ Flow Tracer::set_through(PyObject* attribute, Value* object, PyObject* name, Val
   std::vector<Value*> arguments{object};
   if (value != nullptr) arguments.push_back(value);
   if (is_property(kind, value != nullptr ? interned.set : interned.delete_)) {
-    Ref function = part_of(attribute, value != nullptr ? interned.fset : interned.fdel);
-    if (!function) return missing(object, name);
-    if (Py_TYPE(function.get()) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
-    wrap_bound(attribute, text, Hold::kPinned);
-    Value* setter = wrap_bound(function.get(), text + (value != nullptr ? ".fset" : ".fdel"));
+    PyObject* part = value != nullptr ? interned.fset : interned.fdel;
+    int offset = 0;
+    PyObject* function = part_of_property(attribute, part, &offset);
+    if (function == nullptr) return missing(object, name);
+    if (Py_TYPE(function) != &PyFunction_Type) return stop(BreakReason::k_attribute, text);
+    Value* setter = function_of_property(*this, attribute, function, offset, text, part);
     return inline_call(setter, std::move(arguments), nullptr, ReturnRule::kDiscard);
   }
   if (!is_heap_type(kind) || !ensure_version(kind)) return stop(BreakReason::k_attribute, text);

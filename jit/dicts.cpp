@@ -35,6 +35,7 @@ bool Tracer::key_of(Value* key, PyObject** out) {
   if (key->is_constant()) {
     PyTypeObject* type = Py_TYPE(key->object);
     *out = key->object;
+    if (PyTypeObject* self = as_class(key); self != nullptr && metaclass(self) == nullptr) return false;
     // A metaclass may define its own; functions and methods of C hash by what they are.
     return has_identity_keys(type) || key->object == Py_NotImplemented;
   }
@@ -97,6 +98,7 @@ static const char* unhashable(Tracer& t, Value* key) {
     case ValueKind::kObject: {
       bool known = key->is_virtual() || !is_heap_type(key->type) || t.versions_.count(key->type) != 0;
       if (!known || !t.ensure_version(key->type) || key->type->tp_hash != PyObject_HashNotImplemented) return nullptr;
+      t.guard_name(key->type);
       return key->type->tp_name;
     }
     case ValueKind::kTuple: {

@@ -20,6 +20,7 @@ struct EnumLibrary {
     Ref name(meta == nullptr ? PyUnicode_FromString("enum") : nullptr);
     Ref module(name ? PyImport_GetModule(name.get()) : nullptr);
     if (module) {
+      bases.clear();  // of an import that had not come to its end
       for (const char* base : {"Enum", "Flag"})
         if (PyObject* found = PyObject_GetAttrString(module.get(), base)) bases.push_back(found);
       automatic = PyObject_GetAttrString(module.get(), "auto");
@@ -185,7 +186,7 @@ Flow make_enum_class(Tracer& t, PyTypeObject* meta, Value* name, const std::vect
   PyObject* self = reinterpret_cast<PyObject*>(meta);
   t.expect_foreign_code();  // other threads get a turn in the library's code, and handlers of signals
   Ref model(PyObject_CallFunctionObjArgs(enum_maker(), self, name->object, types.get(), held.get(), nullptr));
-  if (!model && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return t.fail(Failure::kPending, "interrupted");
+  if (!model && is_of_a_handler(PyErr_Occurred())) return t.fail(Failure::kPending, "interrupted");
   if (!model || !PyType_Check(model.get())) return refused("an error");
   t.keep(model.get());
   t.makes_class_ = true;

@@ -54,6 +54,7 @@ static Flow new_group(Tracer& t, PyTypeObject* type, Value* message, Value* exce
   }
   if (type == base_group() && !nests_base) type = exception_group();
   if (nests_base && PyType_IsSubtype(type, as_type(PyExc_Exception))) {
+    t.guard_name(type);
     std::string text = "Cannot nest BaseExceptions in ";
     text += type == exception_group() ? "an ExceptionGroup" : "'" + std::string(type->tp_name).substr(0, 200) + "'";
     return t.raise_text(PyExc_TypeError, text, type->tp_name);

@@ -274,6 +274,7 @@ Flow Tracer::exception_text(Value* exception, bool repr, void* slot, Value** out
   PyObject* only = count == 1 ? PyTuple_GET_ITEM(tuple.get(), 0) : nullptr;
   Ref text;
   if (repr) {
+    guard_name(type);
     const char* dot = std::strrchr(type->tp_name, '.');
     const char* name = dot == nullptr ? type->tp_name : dot + 1;
     text = Ref(only != nullptr ? PyUnicode_FromFormat("%s(%R)", name, only)

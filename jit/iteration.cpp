@@ -15,8 +15,8 @@ bool Tracer::is_instance(Value* value) {
 }
 
 Value* Tracer::python_method(Value* object, PyObject* name) {
-  bool is_class = as_class(object) != nullptr;
-  PyTypeObject* type = is_class ? Py_TYPE(object->object) : is_instance(object) ? object->type : nullptr;
+  PyTypeObject* self = as_class(object);
+  PyTypeObject* type = self != nullptr ? metaclass(self) : is_instance(object) ? object->type : nullptr;
   if (type == nullptr || type == &PyType_Type) return nullptr;
   Value* method = find_in_class(type, name);
   return method != nullptr && method->kind == ValueKind::kFunction ? method : nullptr;

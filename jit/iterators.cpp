@@ -371,9 +371,10 @@ bool Tracer::call_iterators(PyObject* callable, const Values& arguments, PyObjec
 bool Tracer::ask_length(Value* iterable, bool hint) {
   if (iterable->kind == ValueKind::kIterator && iterable->iterator == IteratorKind::kItems && hint)
     return ask_length(iterable->items[0], /*hint=*/false);
-  bool is_class = as_class(iterable) != nullptr;
-  if (!is_class && !is_instance(iterable)) return true;
-  PyTypeObject* type = is_class ? Py_TYPE(iterable->object) : iterable->type;
+  PyTypeObject* self = as_class(iterable);
+  if (self == nullptr && !is_instance(iterable)) return true;
+  PyTypeObject* type = self != nullptr ? metaclass(self) : iterable->type;
+  if (type == nullptr) return false;
   const PySequenceMethods* methods = type->tp_as_sequence;
   Value* size = nullptr;
   if (methods != nullptr && methods->sq_length != nullptr) {

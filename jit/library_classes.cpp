@@ -262,7 +262,9 @@ bool make_library_class(Tracer& t, PyObject* function, std::vector<Value*>& argu
   }
   PyObject* given = all_names.get() == Py_None ? nullptr : all_names.get();
   size_t named = given == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(given));
+  t.expect_foreign_code();  // see make_enum_class
   Ref made(PyObject_Vectorcall(function, objects.data(), objects.size() - named, given));
+  if (!made && is_of_a_handler(PyErr_Occurred())) return *flow = t.fail(Failure::kPending, "interrupted"), true;
   if (!made || !PyType_Check(made.get())) {
     *flow = t.stop(BreakReason::k_raises, "a class of the library");
     return true;
@@ -316,7 +318,9 @@ Flow make_typed_tuple(Tracer& t, Value* name, Value* base, Value* names, Value**
     if (PyDict_SetItem(held.get(), key, stand_in.get()) < 0) throw Restart{};
   }
   if (PyDict_SetItem(held.get(), bases_name, original.get()) < 0) throw Restart{};
+  t.expect_foreign_code();  // see make_enum_class
   Ref model(PyObject_CallFunctionObjArgs(makers().typed_meta, name->object, bases.get(), held.get(), nullptr));
+  if (!model && is_of_a_handler(PyErr_Occurred())) return t.fail(Failure::kPending, "interrupted");
   if (!model || !PyType_Check(model.get())) return refused("an error");
   t.keep(model.get());
   ConstantId function = t.constant_id(base->object, Hold::kWeak);

@@ -88,9 +88,8 @@ static Flow match_class(Tracer& t, int positional) {
     if (!t.ensure_version(matched)) return t.stop(BreakReason::k_instruction, "a class pattern");
     PyObject* in_class = _PyType_Lookup(matched, interned.match_args);
     if (Py_TYPE(matched) != &PyType_Type) {
-      PyTypeObject* meta = Py_TYPE(matched);
-      if (!t.ensure_version(meta) || meta->tp_getattro != PyType_Type.tp_getattro ||
-          _PyType_Lookup(meta, interned.match_args))
+      PyTypeObject* meta = t.metaclass(matched);
+      if (meta == nullptr || meta->tp_getattro != PyType_Type.tp_getattro || _PyType_Lookup(meta, interned.match_args))
         return t.stop(BreakReason::k_instruction, "a class pattern");
     }
     if (in_class == nullptr) {

@@ -33,13 +33,16 @@ static PyObject* abc_init() {
 }
 
 // (metaclass, name, bases, names, late, abstract): names in `late` get their values when the class exists. While
-// type.__new__ runs nothing else can: the lock is held, the collector is off, and super(), through which it would ask
-// for __init_subclass__ (Objects/typeobject.c, type_new_init_subclass), answers object's.
+// type.__new__ runs nothing else can: the lock is held, the collector is off, no base has another metaclass that it
+// would call, and super(), through which it would ask for __init_subclass__ (Objects/typeobject.c,
+// type_new_init_subclass), answers object's.
 static PyObject* make_bare_class(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   PyObject *late = count == 6 ? arguments[4] : nullptr, *names = count == 6 ? arguments[3] : nullptr;
   if (late == nullptr || !PyType_Check(arguments[0]) || !PyTuple_Check(late) || !PyDict_Check(names))
     return PyErr_BadInternalCall(), nullptr;
   auto* meta = reinterpret_cast<PyTypeObject*>(arguments[0]);
+  if (!PyTuple_Check(arguments[2]) || _PyType_CalculateMetaclass(meta, arguments[2]) != meta)
+    return PyErr_BadInternalCall(), nullptr;
   Ref copy(PyDict_Copy(names));
   for (Py_ssize_t i = 0; copy && i < PyTuple_GET_SIZE(late); ++i)
     if (PyDict_SetItem(copy.get(), PyTuple_GET_ITEM(late, i), Py_None) < 0) return nullptr;
@@ -70,9 +73,11 @@ static PyObject* bare_class_maker() {
 static bool is_known_meta(Tracer& t, PyTypeObject* meta) {
   if (meta == &PyType_Type) return true;
   static PyObject* const mro = PyUnicode_InternFromString("mro");
-  return PyType_IsSubtype(meta, &PyType_Type) && is_heap_type(meta) && t.ensure_version(meta) &&
-         meta->tp_finalize == nullptr && inherits(meta, mro, &PyType_Type) &&
-         inherits(meta, interned.getattribute, &PyType_Type) && Py_TYPE(meta)->tp_call == PyType_Type.tp_call;
+  if (!PyType_IsSubtype(meta, &PyType_Type) || !is_heap_type(meta) || !t.ensure_version(meta)) return false;
+  PyTypeObject* above = t.metaclass(meta);
+  return meta->tp_finalize == nullptr && inherits(meta, mro, &PyType_Type) &&
+         inherits(meta, interned.getattribute, &PyType_Type) && above != nullptr &&
+         above->tp_call == PyType_Type.tp_call;
 }
 
 // As _PyType_CalculateMetaclass. Null: they are not known, or in conflict.
@@ -81,8 +86,8 @@ static PyTypeObject* metaclass_of(Tracer& t, PyTypeObject* winner, const std::ve
   for (Value* each : bases) {
     PyTypeObject* base = as_class(t.force(each));
     if (base == nullptr || !t.ensure_version(base)) return nullptr;
-    PyTypeObject* meta = Py_TYPE(base);
-    if (!is_known_meta(t, meta)) return nullptr;
+    PyTypeObject* meta = t.metaclass(base);
+    if (meta == nullptr || !is_known_meta(t, meta)) return nullptr;
     if (PyType_IsSubtype(winner, meta)) continue;
     if (!PyType_IsSubtype(meta, winner)) return nullptr;
     winner = meta;

@@ -425,11 +425,12 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
 }
 
 // == by identity is right for objects whose type does not define it.
-static bool compares_by_identity(Value* value) {
+static bool compares_by_identity(Tracer& t, Value* value) {
   if (value->kind == ValueKind::kFunction || value->kind == ValueKind::kCell)
     return value->kind == ValueKind::kFunction;
   if (partial_type(value) != nullptr) return true;
   if (!value->is_constant()) return false;
+  if (PyTypeObject* self = as_class(value); self != nullptr && t.metaclass(self) == nullptr) return false;
   PyTypeObject* type = Py_TYPE(value->object);
   return value->object == Py_None || type->tp_richcompare == nullptr ||
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
@@ -451,7 +452,7 @@ static Family family_of(Tracer& t, Value* value) {
   if (type == &PySlice_Type) return Family::kSlice;
   if (type == &PyFrozenSet_Type || type == &PySet_Type) return Family::kSet;
   if (value->is_constant() && value->object == Py_None) return Family::kNone;
-  if (compares_by_identity(value)) return Family::kIdentity;
+  if (compares_by_identity(t, value)) return Family::kIdentity;
   if (value->kind != ValueKind::kObject || (value->is_real() && t.versions_.count(type) == 0) ||
       !t.ensure_version(type))
     return Family::kUnknown;
@@ -505,7 +506,7 @@ Flow Tracer::compare(int operation, Value* left, Value* right, Value** out) {
   }
   if (is_atomic(left) && is_atomic(right))
     return replaced && !equality ? drop_error_and_stop(*this, "comparison") : pure_compare(operation, left, right, out);
-  if (equality && compares_by_identity(left) && compares_by_identity(right)) {
+  if (equality && compares_by_identity(*this, left) && compares_by_identity(*this, right)) {
     bool same = left == right || (left->is_constant() && right->is_constant() && left->object == right->object);
     if (!same && left->kind == ValueKind::kFunction && right->kind == ValueKind::kFunction)
       if (Flow flow = same_object(left, right, &same); flow != Flow::kGo) return flow;

@@ -62,8 +62,39 @@ bool Tracer::ensure_version(PyTypeObject* type) {
   return true;
 }
 
+void Tracer::guard_class(PyObject* object) {
+  if (!class_guarded_.insert(object).second) return;
+  ValueId id = bound_id(object);
+  ConstantId constant = constant_id(reinterpret_cast<PyObject*>(Py_TYPE(object)), Hold::kWeak);
+  Guard& check = guard(GuardKind::k_type_is, source("the class of a " + std::string(Py_TYPE(object)->tp_name)));
+  check.a = id;
+  check.constant = constant;
+}
+
+PyTypeObject* Tracer::metaclass(PyTypeObject* type) {
+  PyTypeObject* meta = Py_TYPE(type);
+  if (!ensure_version(meta)) return nullptr;
+  if (is_heap_type(meta) && !is_made_class(type)) guard_class(reinterpret_cast<PyObject*>(type));
+  return meta;
+}
+
+void Tracer::guard_name(PyTypeObject* type) {
+  if (!is_heap_type(type) || is_made_class(type) || !named_.insert(type).second) return;
+  std::string text = std::string(type->tp_name) + ".__name__";
+  ValueId owner = bound_id(reinterpret_cast<PyObject*>(type));
+  ConstantId name = constant_id(reinterpret_cast<PyHeapTypeObject*>(type)->ht_name, Hold::kStrong);
+  Guard& load = guard(GuardKind::k_field, source(text));
+  load.a = owner;
+  load.imm = offsetof(PyHeapTypeObject, ht_name);
+  ValueId held = load.dst = new_value();
+  Guard& check = guard(GuardKind::k_equal, source(text));
+  check.a = held;
+  check.constant = name;
+}
+
 // A class written in Python, known with all that it holds; null otherwise.
 PyTypeObject* Tracer::python_class(const Value* value) {
+  if (PyTypeObject* self = as_class(value)) return is_heap_type(Py_TYPE(self)) ? metaclass(self) : nullptr;
   PyTypeObject* type = is_pure_object(value) ? nullptr : type_of(value);
   return type != nullptr && is_heap_type(type) && ensure_version(type) ? type : nullptr;
 }
@@ -83,16 +114,19 @@ Flow Tracer::missing(const Value* object, PyObject* name) {
   PyTypeObject* type = type_of(object);
   Opcode opcode = frame().bytecode->at(frame().at).opcode;
   bool known = object->kind == ValueKind::kObject || object->kind == ValueKind::kFunction;
-  if (PyTypeObject* self = as_class(object))
-    if (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)
-      if (Value* text =
-              constant_owned(PyUnicode_FromFormat("type object '%.50s' has no attribute '%U'", self->tp_name, name)))
-        return raise_builtin(PyExc_AttributeError, {text},
-                             {{"name", constant(name)}, {"obj", const_cast<Value*>(object)}},
-                             "an attribute that is not there");
+  if (PyTypeObject* self = as_class(object);
+      self != nullptr && (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)) {
+    guard_name(self);
+    if (Value* text =
+            constant_owned(PyUnicode_FromFormat("type object '%.50s' has no attribute '%U'", self->tp_name, name)))
+      return raise_builtin(PyExc_AttributeError, {text},
+                           {{"name", constant(name)}, {"obj", const_cast<Value*>(object)}},
+                           "an attribute that is not there");
+  }
   bool plain =
       known && type != nullptr && type->tp_getattro == PyObject_GenericGetAttr && _PyType_Lookup(type, name) == nullptr;
   if (plain && (opcode == Opcode::k_LOAD_ATTR || opcode == Opcode::k_LOAD_METHOD)) {
+    guard_name(type);
     Value* text = constant_owned(PyUnicode_FromFormat("'%.50s' object has no attribute '%U'", type->tp_name, name));
     if (text != nullptr)
       return raise_builtin(PyExc_AttributeError, {text},
@@ -235,14 +269,14 @@ static Flow object_attribute(Tracer& t, Value* object, PyObject* name, Value** o
 // As type.__getattribute__: data descriptors of the metaclass, the class, the rest of the metaclass.
 static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value** out) {
   std::string text = std::string(type->tp_name) + "." + text_of(name);
-  PyTypeObject* meta = Py_TYPE(type);
+  PyTypeObject* meta = t.metaclass(type);
   Value* self = t.constant(reinterpret_cast<PyObject*>(type));
-  if (!t.ensure_version(type) || !t.ensure_version(meta)) return t.stop(BreakReason::k_attribute, text);
+  if (!t.ensure_version(type) || meta == nullptr) return t.stop(BreakReason::k_attribute, text);
   if (!inherits(meta, interned.getattribute, &PyType_Type)) return t.stop(BreakReason::k_attribute, text);
   t.has_fallback_ = _PyType_Lookup(meta, interned.getattr) != nullptr;
   PyObject* in_meta = _PyType_Lookup(meta, name);
   bool is_dict = in_meta != nullptr && PyUnicode_Compare(name, interned.dict) == 0;
-  if (is_dict && inherits(meta, name, &PyType_Type)) return *out = dict_of_class(t, type), Flow::kGo;
+  if (is_dict && inherits(meta, name, &PyType_Type)) return *out = proxy_of_class(t, type), Flow::kGo;
   if (in_meta != nullptr && is_data(Py_TYPE(in_meta))) return t.bind_descriptor(in_meta, meta, self, name, out);
   Value* changing = nullptr;
   PyObject* attribute = nullptr;
@@ -261,6 +295,7 @@ static Flow class_attribute(Tracer& t, PyTypeObject* type, PyObject* name, Value
 static Flow module_attribute(Tracer& t, Value* module, PyObject* name, Value** out) {
   if (Py_TYPE(module->object)->tp_getattro != PyModule_Type.tp_getattro)
     return t.stop(BreakReason::k_attribute, "a module of its own class");
+  t.guard_class(module->object);
   t.load_on_use(module->object, name);
   PyObject* dict = PyModule_GetDict(module->object);
   Value* names = t.wrap_bound(
@@ -508,6 +543,7 @@ Flow Tracer::find_attribute(Value* object, PyObject* name, Value** out) {
 // False: its class, or a __getattr__ of the module, has a say.
 static bool module_has(Tracer& t, Value* module, PyObject* name, bool* answer) {
   if (!PyModule_CheckExact(module->object) || _PyType_Lookup(&PyModule_Type, name) != nullptr) return false;
+  t.guard_class(module->object);
   Value* names = t.wrap_bound(PyModule_GetDict(module->object), "module", Hold::kPinned);
   if (names->kind != ValueKind::kDict) return false;
   *answer = t.dict_get(names, name) != nullptr;
@@ -532,8 +568,8 @@ bool Tracer::has_attribute(Value* object, PyObject* name, bool* answer) {
   }
   if (object->kind == ValueKind::kMethod || object->kind == ValueKind::kSuper) return false;
   if (PyTypeObject* self = as_class(object)) {
-    PyTypeObject* meta = Py_TYPE(self);
-    if (!ensure_version(self) || !ensure_version(meta) || inherits_changing(self, name) ||
+    PyTypeObject* meta = metaclass(self);
+    if (!ensure_version(self) || meta == nullptr || inherits_changing(self, name) ||
         !inherits(meta, interned.getattribute, &PyType_Type))
       return false;
     PyObject *in_meta = _PyType_Lookup(meta, name), *found = _PyType_Lookup(self, name);
@@ -618,11 +654,13 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
   if (value == nullptr) {  // what is not there cannot be deleted
     Value* held = is_slot ? slot_attribute(object, in_class, name) : own_attribute(object, name);
     if (held == nullptr && is_slot) return missing(object, name);
-    if (held == nullptr)
+    if (held == nullptr) {
+      guard_name(type);
       return raise_text(
           PyExc_AttributeError,
           "'" + std::string(type->tp_name).substr(0, 100) + "' object has no attribute '" + text_of(name) + "'",
           "an attribute that is not there");
+    }
   }
   changing(object);
   if (object->is_real()) {
@@ -637,101 +675,6 @@ Flow Tracer::generic_set(Value* object, PyObject* name, Value* value) {
     mutate(object);
   }
   note_attribute(object, name, value);
-  return Flow::kGo;
-}
-
-// ---- Classes that are stored to -------------------------------------------------------------------------------------
-
-bool Tracer::guard_kept(PyTypeObject* type, int32_t source) {
-  const uint32_t* word = kept_version(type);
-  if (word == nullptr) return false;
-  ValueId id = bound_id(reinterpret_cast<PyObject*>(type));
-  ConstantId constant = pointer_constant(word, std::string("class ") + type->tp_name);
-  Guard& check = guard(GuardKind::k_class_kept, source);
-  check.a = id;
-  check.constant = constant;
-  versions_.emplace(type, 1);
-  return true;
-}
-
-Value* Tracer::dict_of_class(PyTypeObject* type) {
-  Value*& dict = class_dicts_[type];
-  if (dict == nullptr) {
-    PyObject* self = reinterpret_cast<PyObject*>(type);
-    std::string text = std::string(type->tp_name) + ".__dict__";
-    ValueId owner = bound_id(self);
-    Guard& load = guard(GuardKind::k_field, source(text));
-    load.a = owner;
-    load.imm = offsetof(PyTypeObject, tp_dict);
-    ValueId id = load.dst = new_value();
-    dict = wrap(type->tp_dict, id, text);
-  }
-  return dict;
-}
-
-// False: no class stores to an attribute of that name, and the class's version pins what it is. Else what it is now, a
-// value in a class that is stored to or something fixed that comes before it, or null both.
-bool Tracer::find_changing(PyTypeObject* type, PyObject* name, Value** changing, PyObject** fixed) {
-  if (!inherits_changing(type, name)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* each = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (is_changing(each, name)) {
-      if (Value* value = dict_get(dict_of_class(each), name)) return *changing = force(value), true;
-    } else if (PyObject* found = PyDict_GetItemWithError(each->tp_dict, name)) {
-      return *fixed = found, true;
-    }
-  }
-  return true;
-}
-
-bool Tracer::is_plain_content(Value* value) {
-  PyTypeObject* type = type_of(value);
-  if (type == nullptr || value->kind == ValueKind::kFunction || value->kind == ValueKind::kMethod) return false;
-  return ensure_version(type) && type->tp_descr_get == nullptr && type->tp_descr_set == nullptr;
-}
-
-Flow Tracer::set_through_metaclass(Value* object, PyObject* name, Value* value) {
-  PyTypeObject *type = as_class(object), *meta = Py_TYPE(type);
-  if (!ensure_version(meta)) return stop(BreakReason::k_attribute, "store to " + text_of(name));
-  PyObject* hook = value != nullptr ? interned.setattr : interned.delattr;
-  if (inherits(meta, hook, &PyType_Type)) return set_class_attribute(object, name, value);
-  Value* own = find_in_class(meta, hook);
-  if (own == nullptr || own->kind != ValueKind::kFunction)
-    return stop(BreakReason::k_attribute, "store to " + text_of(name));
-  std::vector<Value*> arguments{object, constant(name)};
-  if (value != nullptr) arguments.push_back(value);
-  return inline_call(own, std::move(arguments), nullptr, ReturnRule::kDiscard);
-}
-
-// As type.__setattr__, or type.__delattr__.
-Flow Tracer::set_class_attribute(Value* object, PyObject* name, Value* value) {
-  if (is_made_class(as_class(object))) return set_made_attribute(object, name, value);
-  PyTypeObject *type = as_class(object), *meta = Py_TYPE(type);
-  std::string text = "store to " + std::string(type->tp_name) + "." + text_of(name);
-  auto refused = [&] { return stop(BreakReason::k_attribute, text); };
-  bool has_plain_dict = PyDict_CheckExact(type->tp_dict);  // those of ctypes do not
-  if (!is_heap_type(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || !ensure_version(meta) ||
-      !has_plain_dict || PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
-    return refused();
-  PyObject *in_meta = _PyType_Lookup(meta, name), *held = PyDict_GetItemWithError(type->tp_dict, name);
-  bool plain = value != nullptr && PyUnicode_CheckExact(name) && text_of(name).rfind("__", 0) != 0 &&
-               (in_meta == nullptr || Py_TYPE(in_meta)->tp_descr_set == nullptr) &&
-               (held == nullptr || (Py_TYPE(held)->tp_descr_get == nullptr && Py_TYPE(held)->tp_descr_set == nullptr));
-  if (!plain || !is_plain_content(value)) return refused();
-  if (!is_changing(type, name)) {
-    Ref interned_name = Ref::share(name);
-    PyObject* own = interned_name.release();
-    PyUnicode_InternInPlace(&own);
-    expect_changes(type, Ref(own).get());
-    throw Restart{};
-  }
-  if (!ensure_version(type)) return refused();
-  Value *dict = dict_of_class(type), *before = dict_get(dict, name);
-  if (before != nullptr && (finalizes(before) || !is_plain_content(before))) return refused();
-  if (input_.policy.exporting) refuse_change();
-  if (input_.policy.pure) throw Impure{user_stack()};
-  run_call(class_attribute_setter(), {object, constant(name), value});
-  dict_put(dict, name, value);
   return Flow::kGo;
 }
 

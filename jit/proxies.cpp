@@ -39,7 +39,7 @@ Value* proxied(Tracer& t, Value* value) {
 }
 
 // type.__dict__; the class's version is guarded.
-Value* dict_of_class(Tracer& t, PyTypeObject* type) {
+Value* proxy_of_class(Tracer& t, PyTypeObject* type) {
   Value* proxy = t.make(ValueKind::kObject);
   proxy->type = &PyDictProxy_Type;
   proxy->items = {t.constant(reinterpret_cast<PyObject*>(type))};
@@ -91,14 +91,17 @@ bool call_proxy(Tracer& t, PyObject* callable, std::vector<Value*>& arguments, P
   std::string name = method->d_method->ml_name;
   if (!is_proxy(proxy)) return false;
   std::vector<Value*> rest(arguments.begin() + 1, arguments.end());
+  bool gets = name == "get" && names == nullptr && !rest.empty() && rest.size() <= 2;
+  if (names != nullptr || (name == "get" && !gets)) return false;
   if (Value* mapping = proxied(t, proxy)) {
     Value* bound = nullptr;
+    if (gets && rest.size() == 1)
+      rest.push_back(t.none());  // Objects/descrobject.c: whatever the mapping's own default
     *flow = t.attribute_now(mapping, PyDescr_NAME(callable), &bound);
-    if (*flow == Flow::kGo) *flow = t.call_last(bound, std::move(rest), names, out);
+    if (*flow == Flow::kGo) *flow = t.call_last(bound, std::move(rest), nullptr, out);
     return true;
   }
-  bool asks = name == "get" && names == nullptr && !rest.empty() && rest.size() <= 2 && !proxy->items.empty();
-  if (!asks || !in_class(t, proxy, t.force(rest[0]), out)) return false;
+  if (!gets || proxy->items.empty() || !in_class(t, proxy, t.force(rest[0]), out)) return false;
   if (*out == nullptr) *out = rest.size() == 2 ? rest[1] : t.none();
   *flow = Flow::kGo;
   return true;

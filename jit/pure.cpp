@@ -416,9 +416,10 @@ Flow Tracer::pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObj
   if (!is_small(callable, objects)) return Flow::kGo;
   size_t keywords = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
   *handled = true;
+  if (Py_IS_TYPE(callable, &PyFunction_Type)) expect_foreign_code();  // of re: other threads and signals get their turn
   Ref today(PyObject_Vectorcall(callable, objects.data(), objects.size() - keywords, names));
   if (!today) {
-    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return fail(Failure::kPending, "interrupted");
+    if (is_of_a_handler(PyErr_Occurred())) return fail(Failure::kPending, "interrupted");
     return runs ? stop(BreakReason::k_raises, name_of(callable)) : raise_pending(name_of(callable));
   }
   if (!runs && !is_pure_type(Py_TYPE(today.get())))

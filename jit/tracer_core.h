@@ -301,13 +301,10 @@ class Tracer {
   Flow attribute_now(Value* object, PyObject* name, Value** out);                   // within the present instruction
   Flow load_method(Value* object, PyObject* name, Value** function, Value** self);  // self null: plain callable
   bool has_attribute(Value* object, PyObject* name, bool* answer);
-  bool guard_kept(PyTypeObject* type, int32_t source);
-  bool find_changing(PyTypeObject* type, PyObject* name, Value** changing, PyObject** fixed);
-  bool is_plain_content(Value* value);  // nothing happens where it is found in a class
-  Value* dict_of_class(PyTypeObject* type);
-  Flow set_through_metaclass(Value* object, PyObject* name, Value* value);
-  Flow set_class_attribute(Value* object, PyObject* name, Value* value);
-  bool ensure_version(PyTypeObject* type);  // guards the class; false: it has no version
+  bool ensure_version(PyTypeObject* type);      // guards the class; false: it has no version
+  void guard_class(PyObject* object);           // of a class or a module: assigning its __class__ is no new version
+  PyTypeObject* metaclass(PyTypeObject* type);  // the class's own class, guarded; null: it has no version
+  void guard_name(PyTypeObject* type);          // which a text is to have: renaming a class is no new version
   PyTypeObject* python_class(const Value* value);
   Value* find_in_class(PyTypeObject* type, PyObject* name);  // as type look-up; under a version guard; null: absent
   Flow missing(const Value* object, PyObject* name);         // it has no such attribute
@@ -316,6 +313,14 @@ class Tracer {
   void note_attribute(Value* object, PyObject* name, Value* value);
   Flow generic_attribute(Value* object, PyObject* name, Value** out, bool* absent);
   Flow generic_set(Value* object, PyObject* name, Value* value);
+
+  // ---- changing_classes.cpp
+  bool guard_kept(PyTypeObject* type, int32_t source);
+  bool find_changing(PyTypeObject* type, PyObject* name, Value** changing, PyObject** fixed);
+  bool is_plain_content(Value* value);  // nothing happens where it is found in a class
+  Value* dict_of_class(PyTypeObject* type);
+  Flow set_through_metaclass(Value* object, PyObject* name, Value* value);
+  Flow set_class_attribute(Value* object, PyObject* name, Value* value);
 
   // ---- descriptors.cpp
   Flow bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* self, PyObject* name, Value** out);
@@ -591,6 +596,8 @@ class Tracer {
   std::vector<Value*> mutated_;
   std::vector<Value*> real_mutables_;
   std::unordered_map<PyTypeObject*, int> versions_;  // classes whose version is guarded
+  std::set<PyObject*> class_guarded_;                // see guard_class
+  std::set<PyTypeObject*> named_;                    // see guard_name
   std::unordered_map<PyTypeObject*, Value*> class_dicts_;
   ValueId function_id_ = kNoValue;
   BreakReason reason_{};

@@ -315,6 +315,7 @@ Onward carry_out(Run& run, Left& left, size_t index) {
     reason = row(number).type;
     if (number == BreakReason::k_everywhere) ++counters.steps_everywhere;
   }
+  if (kind == ExitKind::kStep && leaving.was_interrupted()) kind = ExitKind::kRaise;
   if (kind == ExitKind::kRaise) leaving.restore_error();
   left.release();
   switch (kind) {

@@ -42,6 +42,8 @@ class Leaving {
   void add_tracebacks(size_t index, Activation& activation);
 
   void restore_error();  // the exception becomes the thread's pending one
+  // Of an instruction that was to be performed again: it is not what this raised.
+  bool was_interrupted() const { return is_of_a_handler(error_type_); }
 
  private:
   void drop();

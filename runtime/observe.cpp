@@ -63,6 +63,37 @@ void forget_error() {
   Py_XDECREF(traceback);
 }
 
+// What a handler of a signal has raised: the program gets it as soon as it goes on. Such handlers run in the main
+// thread, and so do pending calls. Steals the references.
+static void postpone_error(PyObject* type, PyObject* value, PyObject* traceback) {
+  SavedError saved;
+  PyErr_NormalizeException(&type, &value, &traceback);
+  auto raise = [](void* error) {
+    Ref raised(static_cast<PyObject*>(error));
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.get())), raised.get());
+    return -1;
+  };
+  if (Py_AddPendingCall(raise, value) < 0) Py_XDECREF(value);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+}
+
+// A table that is made while tracing must not lack, ever after, what a signal has kept it from loading.
+Ref import_module(const char* name) {
+  Ref text(PyUnicode_FromString(name));
+  auto load = [&] {
+    return text ? PyImport_ImportModuleLevelObject(text.get(), nullptr, nullptr, nullptr, 0) : nullptr;
+  };
+  Ref outermost(load());
+  if (!outermost && is_of_a_handler(PyErr_Occurred()) && !PyErr_ExceptionMatches(PyExc_OSError)) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    outermost = Ref(load());
+    postpone_error(type, value, traceback);
+  }
+  return Ref(outermost ? PyImport_GetModule(text.get()) : nullptr);
+}
+
 UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
   UserLine result;
   size_t last = text.rfind(':');

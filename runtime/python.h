@@ -64,12 +64,20 @@ struct InternalError : std::logic_error {
 #define KN_CHECK(condition) \
   (__builtin_expect(!!(condition), 1) ? (void)0 : ::kintsugi::check_failed(#condition, __FILE__, __LINE__))
 
-// Whatever the globals of the frame that runs: their __builtins__ may be the program's own, and empty.
-inline Ref import_module(const char* name) {
-  Ref text(PyUnicode_FromString(name));
-  Ref outermost(text ? PyImport_ImportModuleLevelObject(text.get(), nullptr, nullptr, nullptr, 0) : nullptr);
-  return Ref(outermost ? PyImport_GetModule(text.get()) : nullptr);
+// Whether an error of this class that came out of the standard library's code for atoms was raised by a handler of a
+// signal that ran meanwhile: of itself that code raises builtins, and re its own.
+inline bool is_of_a_handler(Borrowed type) {
+  if (type == nullptr) return false;
+  if (!PyErr_GivenExceptionMatches(type, PyExc_Exception) || PyErr_GivenExceptionMatches(type, PyExc_OSError))
+    return true;
+  if (!PyType_Check(type) || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE))
+    return false;
+  PyObject* module = PyDict_GetItemString(reinterpret_cast<PyTypeObject*>(type)->tp_dict, "__module__");
+  return module == nullptr || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "re") != 0;
 }
+
+// Whatever the globals of the frame that runs: their __builtins__ may be the program's own, and empty. observe.cpp
+Ref import_module(const char* name);
 inline Borrowed standard_builtins() {
   static PyObject* const names = PyModule_GetDict(PyImport_AddModule("builtins"));
   return names;

@@ -236,7 +236,7 @@ int set_grad(NativeState*, const Step* step) {
 int pure_call(NativeState* state, const Step* step) {
   CollectorHeld held(this_thread());  // a finaliser could drop what later steps only borrow
   int outcome = run_call(state, step);
-  if (outcome != kDone) PyErr_Clear();
+  if (outcome != kDone && !is_of_a_handler(PyErr_Occurred())) PyErr_Clear();
   return outcome;
 }
 

@@ -243,7 +243,8 @@ def enum_in_a_function(x):
         def low(self):
             return self.name.lower()
     return x + Color.RED.value, Color.GREEN.low(), Color.ROUGE is Color.RED, Color(1) is Color.RED, Color["GREEN"].value, \
-        len(Color), [m.name for m in Color], repr(Color.RED), isinstance(Color.RED, Color), Color.RED in Color, {Color.RED: 2}[Color(1)]
+        len(Color), [m.name for m in Color], repr(Color.RED), str(Color.RED), isinstance(Color.RED, Color), Color.RED in Color, \
+        Color.RED == Color.GREEN, {Color.RED: 2}[Color(1)]
 
 
 @followed(lambda: (x3(),))
@@ -259,10 +260,13 @@ def enum_with_auto_in_a_function(x):
         @classmethod
         def first(cls):
             return cls.LOW
+
+        def own_class(self):
+            return __class__
     match Level(2):
         case Level.HIGH:
             x = x + 1
-    return x * Level.HIGH.double, Level.first().name, {m.name: m.value for m in Level}
+    return x * Level.HIGH.double, Level.first().name, {m.name: m.value for m in Level}, Level.LOW.own_class() is Level
 
 
 @followed(lambda: (x3(),))

@@ -181,13 +181,18 @@ def inspect_asks(x):
             inspect.unwrap(wrapping) is signed)
 
 
+class Defaults(dict):
+    def get(self, key, default="own"):
+        return key, default
+
+
 @followed(lambda: (x3(),))
 def proxies(x):
     own = {"u": 1, "v": x}
     view = types.MappingProxyType(own)
     own["w"] = 3
     return (x * view["u"], len(view), "v" in view, view.get("absent", 5), list(view), [*view.values()], dict(view.items()),
-            view["v"] is x, bool(view), view.copy())
+            view["v"] is x, bool(view), view.copy(), types.MappingProxyType(Defaults()).get("k"))
 
 
 @followed(lambda: (x3(),))

@@ -1,4 +1,5 @@
 """Lists and tuples indexed by tensors, NumPy's arrays, against plain runs, with scalars captured and not."""
+import array
 import collections
 import subprocess
 import sys
@@ -93,6 +94,16 @@ def test_arrays(stress):
             assert found[0].dtype == plain[0].dtype and numpy.array_equal(found[0], plain[0])
     if not stress:
         assert native["call_outs"] == native["hand_overs"] == 0
+
+
+@pytest.mark.parametrize("method", [array.array.tolist, memoryview.tolist])
+def test_a_method_of_another_type_refuses_an_array(method):
+    def odd(x):
+        return method(x.numpy())
+
+    for function in (odd, kt.compile(odd), kt.compile(odd)):
+        with pytest.raises(TypeError, match="doesn't apply to a 'numpy.ndarray' object"):
+            function(x3())
 
 
 def test_an_array_shares_memory():

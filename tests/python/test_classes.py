@@ -5,6 +5,7 @@ import collections.abc
 import dataclasses
 import enum
 import gc
+import types
 import typing
 import weakref
 
@@ -214,8 +215,132 @@ def new_changed():
                                               lambda: delattr(A, "__init__")]
 
 
+def metaclass_assigned():
+    class First(type):
+        tag = 1
+
+        def __len__(cls):
+            return 2
+
+        def __iter__(cls):
+            return iter("ab")
+
+        def __call__(cls):
+            return "first"
+
+        def __instancecheck__(cls, other):
+            return True
+
+    class Second(type):
+        tag, more = 2, 3
+
+        def __eq__(cls, other):
+            return True
+
+        def __hash__(cls):
+            return 3
+
+        def __or__(cls, other):
+            return "or"
+
+    class A(metaclass=First):
+        pass
+
+    class B(metaclass=First):
+        pass
+
+    class Holder:
+        held = A
+
+    def f(x):
+        try:
+            size = len(A), list(A), *A
+        except TypeError as error:
+            size = str(error)
+        return (x + 1, A.tag, hasattr(A, "more"), size, bool(A), type(A()).__name__, isinstance(3, A), A == B, {A: 1}.get(B),
+                type(A | B).__name__, Holder.held is A, Holder().held is A)
+    return f, (x3(),), [lambda: setattr(A, "__class__", Second), lambda: setattr(B, "__class__", Second),
+                        lambda: setattr(A, "__class__", First), lambda: setattr(First, "__get__", lambda *_: "got")]
+
+
+def metaclass_of_a_base_assigned():
+    class First(type):
+        def __init__(cls, *rest):
+            cls.made_by = 1
+
+    class Second(type):
+        def __new__(meta, *rest):
+            made = super().__new__(meta, *rest)
+            made.made_by = 2
+            return made
+
+    class A(metaclass=First):
+        pass
+
+    def f(x):
+        class B(A):
+            pass
+        return x + 1, B.made_by, type(B).__name__
+    return f, (x3(),), [lambda: setattr(A, "__class__", Second), lambda: setattr(A, "__class__", First)]
+
+
+def module_class_assigned():
+    class Kind(types.ModuleType):
+        a = property(lambda self: 5)
+
+        def __getattr__(self, name):
+            return name
+    m = types.ModuleType("m")
+    m.a = 1
+    return (lambda x: (x * m.a, hasattr(m, "b"), getattr(m, "b", 0))), (x3(),), [
+        lambda: setattr(m, "__class__", Kind), lambda: setattr(m, "__class__", types.ModuleType)]
+
+
+def class_renamed():
+    class A:
+        def __eq__(self, other):
+            return True
+
+    class E(Exception):
+        pass
+
+    def f(x, a):
+        texts = []
+        for act in (lambda: a.lacks, lambda: A.lacks, lambda: delattr(a, "lacks"), lambda: {a: 1}):
+            try:
+                act()
+            except (AttributeError, TypeError) as error:
+                texts.append(str(error))
+        try:
+            raise E(3)
+        except E as error:
+            return x + 1, texts, repr(error)
+    return f, (x3(), A()), [lambda: setattr(A, "__name__", "Renamed"), lambda: setattr(E, "__name__", "Other")]
+
+
+def property_gets_other_parts():
+    class Odd(property):
+        @property
+        def fget(self):
+            asked.append("fget")
+            return lambda self: "odd"
+
+    class A:
+        p = property(lambda self: 1, lambda self, value: setattr(self, "set", value))
+        q = Odd(lambda self: 2)
+    asked, p = [], A.p
+
+    def f(x, o):
+        o.p = 5
+        return x + 1, o.p, o.q, vars(o), asked
+    return f, (x3(), A()), [lambda: p.__init__(lambda self: 3, p.fset),
+                            lambda: p.__init__(p.fget, lambda self, value: setattr(self, "other", value)),
+                            lambda: p.__init__(lambda self: 4)]
+
+
 CHANGES = [patched_method, attributes_come_and_go, class_assigned, bases_assigned, dict_replaced, descriptor_appears, getattribute_appears,
-           operator_appears, slot_emptied, subclass_arrives, hook_appears, members_added, function_changed, metaclass_changed, new_changed]
+           operator_appears, slot_emptied, subclass_arrives, hook_appears, members_added, function_changed, metaclass_changed, new_changed,
+           metaclass_assigned, metaclass_of_a_base_assigned, module_class_assigned, class_renamed, property_gets_other_parts]
 
 
 @pytest.mark.parametrize("make", CHANGES, ids=lambda make: make.__name__)

@@ -87,6 +87,18 @@ class Both(Slots):
         self.c = [a]
 
 
+class Meta(type):
+    def __copy__(cls, instance):
+        return "by the metaclass"
+
+    def __deepcopy__(cls, *rest):
+        return "never asked"
+
+
+class Classed(Plain, metaclass=Meta):
+    pass
+
+
 class Dicts(dict):
     pass
 
@@ -106,7 +118,7 @@ class Registered(Plain):
 
 copyreg.pickle(Registered, lambda self: (Plain, (("registered", self.a),)))
 Pair = collections.namedtuple("Pair", "a b")
-CLASSES = [Plain, Copied, Reduced, Told, Stated, Newly, Arguments, Answers, Guarded, Slots, Both, Frozen, Registered]
+CLASSES = [Plain, Copied, Reduced, Told, Stated, Newly, Arguments, Answers, Guarded, Slots, Both, Frozen, Registered, Classed]
 MAKERS = {
     **{each.__name__: each for each in CLASSES},
     "list": lambda a: [a, (a, 1), {"k": a}], "set": lambda a: {1, 2}, "frozenset": lambda a: (frozenset([1]), 2),

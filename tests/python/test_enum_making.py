@@ -11,45 +11,12 @@ from language_programs import x3
 pytestmark = pytest.mark.usefixtures("fresh")
 
 
-def plain(x):
-    class Color(enum.Enum):
-        RED = 1
-        GREEN = "g"
-        ROUGE = 1
-        def low(self):
-            return self.name.lower()
-    return x + Color.RED.value, Color.GREEN.low(), Color.ROUGE is Color.RED, Color(1) is Color.RED, Color["GREEN"].value, len(Color), [m.name for m in Color], repr(Color.RED), str(Color.RED), isinstance(Color.RED, Color), Color.RED == Color.GREEN, Color.RED in Color
-
-
-def autos(x):
-    class Level(enum.Enum):
-        LOW = enum.auto()
-        HIGH = enum.auto()
-        @property
-        def double(self):
-            return self.value * 2
-        @classmethod
-        def first(cls):
-            return cls.LOW
-        def me(self):
-            return __class__
-    return x * Level.HIGH.double, Level.first().name, Level.LOW.me() is Level, [m.value for m in Level], {m.name: m.value for m in Level}
-
-
 def leaves(x):
     class Color(enum.Enum):
         RED = (1, 2)
         BLUE = None
     c = Color.RED
     return c, Color, [Color.BLUE], x + c.value[0], Color.__members__
-
-
-def flags(x):
-    class Access(enum.Flag):
-        READ = enum.auto()
-        WRITE = enum.auto()
-        BOTH = 3
-    return x + Access.READ.value, (Access.READ | Access.WRITE) is Access.BOTH, Access.READ in Access.BOTH, [m.name for m in Access], (Access.BOTH & Access.READ).name
 
 
 def one_auto_twice(x):

@@ -1,10 +1,14 @@
 """Handlers, `with` and `finally` against plain runs: whole tracebacks, what is handled where, what chains to what, and that
 a function goes on natively after its handlers."""
+import collections.abc
 import contextlib
+import ctypes
 import itertools
-import os
+import operator
+import re
 import signal
 import sys
+import typing
 import weakref
 
 import pytest
@@ -680,8 +684,6 @@ def test_an_exception_that_is_its_own_context():
 
 def test_a_handler_of_a_signal_runs_after_tracing():
     """One raises: not lost. It comes between two calls in C, where nobody looks for signals before tracing does."""
-    import operator
-
     class Stop(Exception):
         pass
 
@@ -701,7 +703,73 @@ def test_a_handler_of_a_signal_runs_after_tracing():
     before = signal.signal(signal.SIGALRM, handler)
     try:
         with pytest.raises(Stop):
-            list(itertools.starmap(operator.call, [(os.kill, os.getpid(), signal.SIGALRM), (fast, kt.ones(2))]))
+            list(itertools.starmap(operator.call, [(send, signal.SIGALRM), (fast, kt.ones(2))]))
     finally:
         signal.signal(signal.SIGALRM, before)
     assert seen == [2] and fast(kt.ones(2))[0].tolist() == [5.0, 5.0]
+
+
+class Alarm(Exception):
+    pass
+
+
+send = getattr(ctypes.CDLL(None), "raise")  # and looks for no handler itself, as os.kill does
+
+
+@contextlib.contextmanager
+def alarm():
+    def handler(number, frame):
+        raise Alarm
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def number_as_text(x):
+    return x * 2, str(7.5)
+
+
+def pattern(x):
+    return x * 2, re.compile("a+b{2}").pattern
+
+
+def named_tuple(x):
+    Pair = collections.namedtuple("Pair", "a b")
+    return x * Pair(1, 2).b
+
+
+def typed_tuple(x):
+    class Pair(typing.NamedTuple):
+        a: int
+        b: int = 2
+    return x * Pair(1).b
+
+
+def abstract_class(x):
+    return x * 2, isinstance(Alarm(), collections.abc.Sized)
+
+
+@pytest.mark.parametrize("program", [number_as_text, pattern, named_tuple, typed_tuple, abstract_class],
+                         ids=lambda each: each.__name__)
+def test_what_a_handler_of_a_signal_raises_amid_tracing_is_not_lost(program):
+    kt._dynamo.reset()
+    re.purge()
+    fast = kt.compile(program)
+    with alarm(), pytest.raises(Alarm):
+        list(itertools.starmap(operator.call, [(send, signal.SIGALRM), (fast, kt.ones(2))]))
+    for _ in range(2):
+        assert repr(fast(kt.ones(2))) == repr(program(kt.ones(2)))
+
+
+def test_a_pattern_that_takes_long_is_interrupted():
+    kt._dynamo.reset()
+    long = re.compile("(a*)*b")
+    fast = kt.compile(lambda x, text: (x * 2, long.search(text)))
+    for size in range(3, 6):
+        fast(kt.ones(2), "a" * size)
+    with alarm(), pytest.raises(Alarm):
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        fast(kt.ones(2), "a" * 40)

@@ -8,6 +8,11 @@ import kintsugi as kt
 from language_programs import x3
 
 
+class Kept(functools.cached_property):
+    def __set__(self, instance, value):
+        raise AttributeError("kept")
+
+
 class Lazy:
     calls = 0
 
@@ -26,6 +31,11 @@ class Lazy:
     @functools.cached_property
     def failing(self):
         raise ValueError("none")
+
+    @Kept
+    def kept(self):
+        Lazy.calls += 1
+        return Lazy.calls
 
     def add(self, a, b=0):
         return self.x + a + b
@@ -77,6 +87,10 @@ def cached(x, made):
     return first, made.value is made.value, made.counted, made.counted, sorted(vars(made))
 
 
+def kept(x, made):
+    return x + 1, made.kept, made.kept, vars(made)
+
+
 def partial(x, made):
     method = made.add_one
     return method(b=2), made.add_one(), method.args, method.__self__ is made
@@ -99,6 +113,7 @@ def sorts(x, numbers, cls, reverse):
 
 PROGRAMS = [
     (cached, lambda: (x3(), Lazy(x3()))), (cached, lambda: (x3(), Frozen(x3()))), (partial, lambda: (x3(), Lazy(x3()))),
+    (kept, lambda: (x3(), Lazy(2.0))),
     (dispatched, lambda: (x3(), [1, "a", True, None, 2.5])), (sorts, lambda: (x3(), [3, 1, 2, 5, 4], Silent, False)),
     (sorts, lambda: (x3(), [3, 1, 2, 2, 4, 9, 0, 7], Silent, True)), (sorts, lambda: (x3(), [3, 1, 2], Ordered, False)),
     (sorts, lambda: (x3(), [1, 13, 2], Ordered, False)), (sorts, lambda: (x3(), [13, 1, 2, 4], Ordered, True)),
