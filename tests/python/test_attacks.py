@@ -573,3 +573,103 @@ def test_code_replaced_by_a_finaliser():
     assert compiled(kt.ones(2), [Replaces()]).tolist() == [4.0, 4.0]
     assert calls == [[5.0, 5.0]]
     assert compiled(kt.ones(2), []).tolist() == [5.0, 5.0]
+
+
+# ---- What a guard loaded is only borrowed ----------------------------------------------------------------------------------
+
+
+class Thing:
+    def __init__(self, number):
+        self.number = number
+
+
+items = []  # of things; a segment's guard loads the first
+
+
+def makes_tensors(x):
+    return items[0], x + 1, x * 2
+
+
+def makes_text(x):
+    first, parts = items[0], str(len(items) + x.shape[0]).split("0")
+    return first, parts, [*range(len(parts))]
+
+
+@pytest.mark.parametrize("function", [makes_tensors, makes_text])
+def test_a_collection_in_the_middle_drops_nothing_that_is_used_after_it(function):
+    """Whatever makes an object may start a collection, and that runs finalisers."""
+    class Clears:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            items.clear()
+
+    compiled = kt.compile(function, dynamic=True)
+    for n in (3, 4, 5):
+        items[:] = [Thing(7)]
+        compiled(kt.ones(n))
+    kept = [kt.ones(3) for _ in range(300)]  # no tensor object is left over from others
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            items[:] = [Thing(7)]
+            x = kt.ones(3)
+            Clears()
+            gc.set_threshold(1)
+            gc.enable()
+            kept.append(compiled(x))
+            gc.disable()
+            gc.set_threshold(*thresholds)
+            kept.append([Thing(0) for _ in range(20)])  # where it would have been
+            assert type(kept[-2][0]) is Thing and kept[-2][0].number == 7
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+
+
+def in_a_kernel(x, square):
+    for _ in range(4):
+        x = x.exp() * 0.5
+    return items[0], x
+
+
+def in_a_product(x, square):
+    return items[0], square @ square
+
+
+def in_a_write(x, square):
+    x[1:] = x[:-1]
+    x[1:] = x[:-1]
+    return items[0], x
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("function", [in_a_kernel, in_a_product, in_a_write])
+def test_other_threads_drop_nothing_that_is_used_after_a_large_kernel(function, dynamic):
+    """The lock is free meanwhile."""
+    compiled, x, square = kt.compile(function, dynamic=dynamic), kt.ones(2_000_000), kt.ones(500, 500)
+    for n in (1, 2, 3):
+        items[:] = [Thing(7)]
+        compiled(x[n:], square)
+
+    def clear():
+        started.wait()
+        time.sleep(0.001)
+        items.clear()
+        junk.extend(Thing(0) for _ in range(100))
+
+    for _ in range(4):
+        items[:], started, junk = [Thing(7)], threading.Event(), []
+        other = threading.Thread(target=clear)
+        other.start()
+        started.set()
+        try:
+            first, *_ = compiled(x, square)
+            junk.extend(Thing(0) for _ in range(100))
+            assert type(first) is Thing and first.number == 7
+        except IndexError:  # it was cleared before the call began
+            pass
+        other.join()

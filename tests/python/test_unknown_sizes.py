@@ -141,6 +141,36 @@ def test_an_error_is_raised_at_its_operation():
         assert outcome(compiled, arguments) == outcome(guarded, arguments)
 
 
+def unlooked_at(x, a, b):
+    x + a
+    y = x * 2
+    y - b
+    return y
+
+
+def test_an_error_is_raised_though_nobody_looks_at_the_result():
+    compiled = kt.compile(unlooked_at, dynamic=True)
+    for n, m, k in ((3, 3, 3), (4, 4, 4), (4, 5, 4), (4, 4, 5), (1, 4, 4), (4, 1, 1), (4, 4, 4)):
+        said = []
+        for function in (unlooked_at, compiled):
+            try:
+                said.append(snapshot(function(kt.ones(n), kt.ones(m), kt.ones(k))))
+            except RuntimeError as error:
+                said.append((str(error), [each.lineno for each in traceback.extract_tb(error.__traceback__)[1:]]))
+        assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_many_values(dynamic):
+    """Each exit shows them all: neither the compiler's time nor the C stack may feel it."""
+    count = 900
+    space = {}
+    exec("def f(x, y):\n kept = []\n" + " x = x * y\n kept.append(x)\n" * count + " return kept", space)
+    for n in (3, 4):
+        made = kt.compile(space["f"], dynamic=dynamic)(kt.ones(n), kt.ones(n) * 0.5)
+        assert len(made) == count and made[1].tolist() == [0.25] * n and made[-1].tolist() == made[-2].mul(0.5).tolist()
+
+
 def test_gradients_and_marks_stay():
     compiled = kt.compile(chain, dynamic=True)
     for count in (4, 5, 6):
