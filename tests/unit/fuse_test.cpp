@@ -155,8 +155,8 @@ TEST(Held, WhatGuardsLoadedWhereOtherThreadsMayRun) {
   }
 }
 
-// Far from what anybody writes, and near the most that a trace records.
-constexpr int kMany = 6000;
+// What took a time that grew with the square or the cube of it would take minutes.
+constexpr int kMany = 2000;
 
 double seconds_of(Program& program, const std::vector<ValueId>& shown) {
   const auto start = std::chrono::steady_clock::now();
@@ -176,7 +176,7 @@ TEST(Many, GroupsOfUnknownSizes) {
     }
     EXPECT_LT(seconds_of(program, shown), 3) << each;
     EXPECT_EQ(count(program.plan(), StepKind::k_group), static_cast<size_t>(kMany));
-    EXPECT_EQ(count(program.plan(), StepKind::k_groups_ahead), each == kMany ? 1U : each == 7 ? 62U : 429U);
+    EXPECT_EQ(count(program.plan(), StepKind::k_groups_ahead), each == kMany ? 1U : each == 7 ? 21U : 143U);
   }
 }
 
