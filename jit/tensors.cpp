@@ -102,6 +102,23 @@ static bool any_dynamic(const std::vector<Value*>& arguments) {
   return false;
 }
 
+// How many numbers that vary are among the arguments, within tuples, lists and slices too.
+static int count_words(Tracer& t, const std::vector<Value*>& arguments, int depth = 0) {
+  int count = 0;
+  for (Value* v : arguments) {
+    v = t.force(v);
+    std::vector<Value*>* items;
+    if (v->is_number()) {
+      ++count;
+    } else if (v->kind == ValueKind::kSlice) {
+      count += count_words(t, v->items, depth + 1);
+    } else if (depth < 64 && (v->kind == ValueKind::kTuple || v->kind == ValueKind::kList) && t.list_items(v, &items)) {
+      for (size_t i = 0; i < items->size(); ++i) count += count_words(t, {t.item_at(v, i)}, depth + 1);
+    }
+  }
+  return count;
+}
+
 // The callable itself, on objects, where only its result's layout is known (all of it, or dtype and rank).
 Flow Tracer::tensor_run(PyObject* callable, const std::vector<Value*>& arguments, PyObject* names, Layout* layout,
                         Value** out) {
@@ -136,8 +153,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
   // Operands of a node; false when a word went into something other than an operand (a size, a dim, a fill value).
   std::vector<NodeOperand> operands;
   std::vector<Value*> int_words;
-  int words_used = 0, words_given = 0;
-  for (Value* v : arguments) words_given += force(v)->is_number();
+  int words_used = 0;
   auto collect = [&]() -> bool {
     for (const CallOperand& given : call.all_operands()) {
       Value* v = operand_value(given);
@@ -167,7 +183,7 @@ Flow Tracer::tensor_meaning_of(const ParsedCall& call, PyObject* callable, const
       }
       operands.push_back(operand);
     }
-    return !has_words || words_used == words_given;
+    return !has_words || words_used == count_words(*this, arguments);
   };
   OpError refused;  // by the operator's own rule
   auto refuses = [&] { return refused.kind != ErrorKind::kNone && !dynamic && !has_words; };
@@ -443,14 +459,28 @@ static bool nested_numbers(Tracer& t, Value* value, int depth, Shape* shape, int
   return true;
 }
 
+// The value with constants in place of its numbers that vary: those decide how many dimensions a result has.
+static Value* all_specialised(Tracer& t, Value* value) {
+  value = t.force(value);
+  std::vector<Value*>* items;
+  if (count_words(t, {value}) == 0) return value;
+  if (value->is_number()) return t.specialise(value);
+  if (value->kind == ValueKind::kSlice || !t.list_items(value, &items)) return value;
+  std::vector<Value*> parts;
+  for (size_t i = 0, count = items->size(); i < count; ++i) parts.push_back(all_specialised(t, t.item_at(value, i)));
+  return t.tuple_of(std::move(parts));
+}
+
 Flow Tracer::tensor_call(const FunctionRow* row, const std::vector<Value*>& given, PyObject* names, Value** out) {
   std::vector<Value*> arguments;
   for (Value* value : given) arguments.push_back(force(value));
   size_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   PyObject* callable = called_;
   std::string name = row->name;
-  if (row->op == Op::k_pow)  // the table looks at the exponent
-    for (Value*& value : arguments) value = specialise(value);
+  bool ranks = name == "flatten" || name == "squeeze" ||
+               (row->op != Op::kCount && info(row->op).op_class == OpClass::kReduction);
+  if (ranks || row->op == Op::k_pow)  // the table looks at the exponent
+    for (Value*& value : arguments) value = all_specialised(*this, value);
   form_ = {CallForm::kFunction, 0, callable};
   if (callable != nullptr && Py_TYPE(callable) == &PyMethodDescr_Type)
     form_ = {CallForm::kMethod, 0, reinterpret_cast<PyDescrObject*>(callable)->d_name};

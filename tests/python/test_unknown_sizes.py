@@ -272,3 +272,30 @@ def test_a_returning_loop_is_two_segments():
     expected = halved(floats(8, 3), 500).tolist()
     assert compiled(floats(8, 3), 500).tolist() == expected
     assert (native["segments"], native["hand_overs"]) == (before[0] + 2, before[1])
+
+
+# ---- Dimensions that vary ------------------------------------------------------------------------------------------------
+
+DIMENSIONS = [lambda x, a, b: x.sum((a, b)), lambda x, a, b: x.sum([a, b]), lambda x, a, b: x.amax(dim=(a, b), keepdim=True),
+              lambda x, a, b: x.mean((a,)), lambda x, a, b: x.sum(a, a > b), lambda x, a, b: x.argmax(a, keepdim=b > 1),
+              lambda x, a, b: x.flatten(a), lambda x, a, b: x.flatten(min(a, b), end_dim=max(a, b)),
+              lambda x, a, b: x.squeeze(a), lambda x, a, b: kt.amin(x, (a, b)).sum(-1)]
+
+
+@pytest.mark.parametrize("number", range(len(DIMENSIONS)))
+def test_dimensions_that_vary(number):
+    """Numbers that vary decide what a result looks like, within tuples and lists too."""
+    reduce = DIMENSIONS[number]
+
+    def f(x, a, b):
+        y = reduce(x, a, b)
+        return y, y.dim(), tuple(y.shape), y + 1, y.sum()
+
+    kt._dynamo.reset()
+    compiled = kt.compile(f)
+    draw = random.Random(number)
+    for _ in range(60):
+        sizes = draw.choice([(2, 3, 4), (2, 3, 4), (5, 3, 4), (1, 3, 1), (3, 1, 2)])
+        a, b = draw.sample(range(3), 2)
+        x = floats(sizes[0] * sizes[1] * sizes[2], number).reshape(sizes)
+        assert snapshot(compiled(x, a, b)) == snapshot(f(x, a, b)), (sizes, a, b)
