@@ -371,17 +371,28 @@ def repeat(input, *sizes):
     return input.clone()
 
 
-def flip(input, *dims):
-    """The elements of these dimensions in reverse order."""
-    if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
-        dims = dims[0]
-    for dim in dims:
+def flip(input, *order, dims=None):
+    """The elements of these dimensions in reverse order: flip(x, 0, 1), flip(x, (0, 1)) or flip(x, dims=(0, 1))."""
+    if dims is None:
+        dims = order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
+    elif order:
+        raise TypeError("flip: dims were given twice")
+    for dim in (dims if isinstance(dims, (tuple, list)) else (dims,)):
         input = index_select(input, dim, _rt.arange(input.shape[_dim(input, dim)] - 1, -1, -1))
     return input.clone()
 
 
 def roll(input, shifts, dims=None):
-    """The elements moved along a dimension, or in row-major order; those beyond its end come first."""
+    """The elements moved along a dimension, along several, or in row-major order; those beyond its end come first."""
+    if isinstance(shifts, (tuple, list)):
+        places = dims if isinstance(dims, (tuple, list)) else (dims,)
+        if len(shifts) != len(places) or len(shifts) == 0:
+            raise RuntimeError(f"roll: {len(shifts)} shifts for {0 if dims is None else len(places)} dimensions")
+        for shift, dim in zip(shifts, places):
+            input = roll(input, shift, dim)
+        return input
+    if isinstance(dims, (tuple, list)):
+        return roll(input, (shifts,), dims)
     if dims is None:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
     size = input.shape[_dim(input, dims)]

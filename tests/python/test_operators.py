@@ -212,6 +212,7 @@ WRONG_KEYS = {
     "a float into ints": (lambda x: x.int().clamp_(0.5), RuntimeError, "clamp_: kintsugi.float32 of .* does not fit into kintsugi.int32"),
     "vectors of five": (lambda x: x.cross(x, -1), RuntimeError, r"size 3, in sizes \[3, 5\] and \[3, 5\]"),
     "a norm of singular values": (lambda x: kt.linalg.norm(x, 2), NotImplementedError, "matrices have no norm 2 here"),
+    "shifts without dimensions": (lambda x: x.roll((1, 2)), RuntimeError, "roll: 2 shifts for 0 dimensions"),
     "the norm of ints": (lambda x: x.long().norm(), RuntimeError, "int64"),
 }
 
@@ -233,8 +234,10 @@ PARTS = {
     "unbind": (lambda x: (x.unbind()[1], kt.unbind(x, 1)[4]), lambda a: (a[1], a[:, 4])),
     "narrow": (lambda x: (x.narrow(1, -2, 2), x.select(1, -1)), lambda a: (a[:, 3:], a[:, -1])),
     "repeat": (lambda x: (x.repeat(2, 1), x.repeat((2, 0, 3)), x[0].repeat(2)), lambda a: (np.tile(a, (2, 1)), np.tile(a, (2, 0, 3)), np.tile(a[0], 2))),
-    "flip": (lambda x: (x.flip(0), kt.flip(x, (0, 1)), x.flip()), lambda a: (a[::-1], a[::-1, ::-1], a)),
-    "roll": (lambda x: (x.roll(2, 1), kt.roll(x, -1, 0), x.roll(4)), lambda a: (np.roll(a, 2, 1), np.roll(a, -1, 0), np.roll(a, 4))),
+    "flip": (lambda x: (x.flip(0), kt.flip(x, (0, 1)), x.flip(), x.flip(dims=[1]), kt.flip(x, dims=0)),
+             lambda a: (a[::-1], a[::-1, ::-1], a, a[:, ::-1], a[::-1])),
+    "roll": (lambda x: (x.roll(2, 1), kt.roll(x, -1, 0), x.roll(4), kt.roll(x, shifts=(1, -2), dims=(0, 1)), x.roll([2], [1]), x.roll((3,)), x.roll(1, (0,))),
+             lambda a: (np.roll(a, 2, 1), np.roll(a, -1, 0), np.roll(a, 4), np.roll(a, (1, -2), (0, 1)), np.roll(a, 2, 1), np.roll(a, 3), np.roll(a, 1, 0))),
     "triangles": (lambda x: (x.tril(), kt.triu(x, 1), (x > 0).tril(-1)), lambda a: (np.where(np.tri(3, 5), a, 0), np.triu(a, 1), np.tril(a > 0, -1))),
     "diag": (lambda x: (x.diag(), kt.diag(x[0, :2])), lambda a: (np.diag(a), np.where(np.eye(2), a[0, :2], 0))),
     "movedim": (lambda x: (x.movedim(0, -1), kt.movedim(x, 1, 0)), lambda a: (a.T, a.T)),
