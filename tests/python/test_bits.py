@@ -6,7 +6,9 @@ import kintsugi as kt
 import numpy as np
 import pytest
 
-from test_operators import bits, check, fresh, wanted  # noqa: F401
+from test_operators import bits, check, wanted
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 INTS = ("int32", "int64")
 SIGNS = {"&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "<<": "bitwise_left_shift", ">>": "bitwise_right_shift"}

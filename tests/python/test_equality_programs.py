@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from kintsugi._runtime import _driver
 
-from test_equality import (BINARY, DTYPES, NUMBERS, OPS, REDUCTIONS, SAMPLED, STRESS, UNARY, check, compiled_anew, contiguous, counters_from_zero,
+from test_equality import (BINARY, DTYPES, NUMBERS, OPS, REDUCTIONS, SAMPLED, STRESS, UNARY, check, compiled_anew, contiguous,
                            literal, no_fallbacks, outcome, sliced, strided, transposed, values)
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 SHAPES = [(4, 5), (5,), (4, 1), (1, 5), (), (1,)]
 BY_BITS = [name for name, row in OPS.items() if row.dtype_rule in ("kPromoteBits", "kPromoteInteger")]  # floats raise
