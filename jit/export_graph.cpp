@@ -80,13 +80,22 @@ void Tracer::refuse_change() {
                 "change it after the call");
 }
 
-static const Record* maker_of(const Trace& trace, ValueId id) {
-  for (const Record& record : trace.records)
-    if (record.node < 0 && record.step.dst == id) return &record;
-  return nullptr;
-}
-
 namespace {
+
+// By value: the step that sets it. A sum may be thousands of steps deep, so nothing below walks them by recursion.
+class Makers {
+ public:
+  explicit Makers(const Trace& trace) : steps_(static_cast<size_t>(trace.plan.value_count)) {
+    for (const Record& record : trace.records)
+      if (record.node < 0 && record.step.dst != kNoValue) steps_[static_cast<size_t>(record.step.dst)] = &record.step;
+  }
+  const Step* of(ValueId id) const {
+    return static_cast<size_t>(id) < steps_.size() ? steps_[static_cast<size_t>(id)] : nullptr;
+  }
+
+ private:
+  std::vector<const Step*> steps_;
+};
 
 // What a word is made of: sizes, as text ("x.shape[0]"), and elements of tensors.
 struct Origins {
@@ -95,25 +104,33 @@ struct Origins {
   std::set<ValueId> seen;
 
   void add(Tracer& t, ValueId id) {
-    const Record* record = seen.insert(id).second ? maker_of(t.trace_, id) : nullptr;
-    if (record == nullptr) return;
-    const Step& step = record->step;
-    if (step.kind == StepKind::k_size) {
-      std::string name;
-      for (Value& value : t.arena_)
-        if (value.kind == ValueKind::kTensor && value.id == step.a && value.source >= 0) name = t.source_text(&value);
-      name = (name.empty() ? "a tensor" : name) + ".shape[" + std::to_string(step.imm) + "]";
-      if (sizes.find(name) == std::string::npos) sizes += (sizes.empty() ? "" : ", ") + name;
-      return;
+    const Makers makers(t.trace_);
+    std::vector<ValueId> work{id};
+    while (!work.empty()) {
+      const ValueId now = work.back();
+      work.pop_back();
+      const Step* step = seen.insert(now).second ? makers.of(now) : nullptr;
+      if (step == nullptr) continue;
+      if (step->kind == StepKind::k_size) {
+        add_size(t, *step);
+        continue;
+      }
+      if (step->kind == StepKind::k_unbox) {
+        const Step* boxed = makers.of(step->a);
+        if (boxed == nullptr || boxed->kind != StepKind::k_pure_call) data = true;
+      }
+      data = data || step->kind == StepKind::k_item;
+      work.insert(work.end(), step->list.rbegin(), step->list.rend());
+      for (ValueId part : {step->b, step->a})
+        if (part != kNoValue) work.push_back(part);
     }
-    if (step.kind == StepKind::k_unbox) {
-      const Record* boxed = maker_of(t.trace_, step.a);
-      if (boxed == nullptr || boxed->step.kind != StepKind::k_pure_call) data = true;
-    }
-    data = data || step.kind == StepKind::k_item;
-    for (ValueId part : {step.a, step.b})
-      if (part != kNoValue) add(t, part);
-    for (ValueId part : step.list) add(t, part);
+  }
+  void add_size(Tracer& t, const Step& step) {
+    std::string name;
+    for (Value& value : t.arena_)
+      if (value.kind == ValueKind::kTensor && value.id == step.a && value.source >= 0) name = t.source_text(&value);
+    name = (name.empty() ? "a tensor" : name) + ".shape[" + std::to_string(step.imm) + "]";
+    if (sizes.find(name) == std::string::npos) sizes += (sizes.empty() ? "" : ", ") + name;
   }
 };
 
@@ -138,7 +155,7 @@ namespace {
 // From steps and recipes to what kintsugi.fx.build takes.
 class Exporter {
  public:
-  explicit Exporter(Tracer& t) : t_(t) {
+  explicit Exporter(Tracer& t) : t_(t), makers_(t.trace_) {
     numbers_.computed = [this](Value* value) { return word(value->id); };
     numbers_.function = [this](Value* value) { return function(value); };
   }
@@ -177,8 +194,8 @@ class Exporter {
   Ref numbered(ValueId id) {
     auto found = by_id_.find(id);
     if (found != by_id_.end()) return graph_ref(found->second);
-    if (const Record* record = maker_of(t_.trace_, id)) {
-      const Step step = record->step;
+    if (const Step* maker = makers_.of(id)) {
+      const Step step = *maker;
       if (step.kind == StepKind::k_box_int || step.kind == StepKind::k_box_float || step.kind == StepKind::k_box_bool)
         return word(step.a);
       if (step.kind == StepKind::k_pure_call) return pure_call(id, step);
@@ -260,12 +277,39 @@ class Exporter {
     return bind ? call("function", 0, bind.get(), std::move(arguments)) : Ref();
   }
 
+  // What a number is computed of, first to last. False: an exception is set.
+  bool make_what_comes_before(ValueId id) {
+    std::vector<ValueId> work{id};
+    std::set<const Step*> steps;  // they lie in program order
+    while (!work.empty()) {
+      const ValueId now = work.back();
+      work.pop_back();
+      const Step* step = by_id_.count(now) != 0 ? nullptr : makers_.of(now);
+      if (step == nullptr || step->kind == StepKind::k_size || !steps.insert(step).second) continue;
+      for (ValueId part : {step->a, step->b})
+        if (part != kNoValue) work.push_back(part);
+      if (step->kind == StepKind::k_pure_call) work.insert(work.end(), step->list.begin(), step->list.end());
+    }
+    for (const Step* step : steps)
+      if (step->dst != id && is_computed(step->kind))
+        if (!(step->kind == StepKind::k_pure_call ? numbered(step->dst) : word(step->dst))) return false;
+    return true;
+  }
+  static bool is_computed(StepKind kind) {
+    return kind == StepKind::k_pure_call || (kind >= StepKind::k_int_add && kind <= StepKind::k_float_compare);
+  }
+
   // The number in a word: a constant, a Ref of a call's answer, or of a call made here.
   Ref word(ValueId id) {
     if (auto found = by_id_.find(id); found != by_id_.end()) return graph_ref(found->second);
-    const Record* record = maker_of(t_.trace_, id);
-    if (record == nullptr) refuse("a number that the function computes has no form in a graph");
-    const Step step = record->step;
+    if (!std::exchange(makes_words_, true)) {
+      const bool made = make_what_comes_before(id);
+      makes_words_ = false;
+      if (!made) return Ref();
+    }
+    const Step* maker = makers_.of(id);
+    if (maker == nullptr) refuse("a number that the function computes has no form in a graph");
+    const Step step = *maker;
     Ref made;
     auto binary = [&](int operation) { made = call("binary", operation, nullptr, parts(step)); };
     switch (step.kind) {
@@ -370,7 +414,8 @@ class Exporter {
       case RecipeKind::kDict: {
         Ref items = list();
         Ref dict(items ? PyDict_New() : nullptr);
-        for (Py_ssize_t i = 0; dict && i + 1 < PyList_GET_SIZE(items.get()); i += 2)
+        const Py_ssize_t stride = recipe.value == kWithHashes ? 3 : 2;
+        for (Py_ssize_t i = 0; dict && i + 1 < PyList_GET_SIZE(items.get()); i += stride)
           if (PyDict_SetItem(dict.get(), PyList_GET_ITEM(items.get(), i), PyList_GET_ITEM(items.get(), i + 1)) < 0)
             return Ref();
         return dict;
@@ -385,8 +430,10 @@ class Exporter {
   GraphNumbers numbers_;
   std::map<ValueId, int> by_id_;
   std::vector<RecipeId> around_;  // the containers whose parts are being told
-  PyObject* calls_ = nullptr;     // borrowed
+  const Makers makers_;
+  PyObject* calls_ = nullptr;  // borrowed
   int made_ = 0;
+  bool makes_words_ = false;  // word() is at it
 };
 
 }  // namespace

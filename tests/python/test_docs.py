@@ -1,4 +1,5 @@
 """Generated pages are current, and the examples beside the demo run."""
+import itertools
 import os
 import pathlib
 import shlex
@@ -20,6 +21,31 @@ def test_ops_page_is_what_the_table_says():
 
 def test_breaks_page_is_what_the_table_says():
     subprocess.run([sys.executable, str(ROOT / "docs" / "make_breaks.py"), "--check"], check=True)
+
+
+def indented(text):
+    """The first indented block of it, as it would stand in a file."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("    "))
+    block = itertools.takewhile(lambda line: not line or line.startswith("    "), lines[first:])
+    return "".join(line[4:] + "\n" for line in block).rstrip("\n") + "\n"
+
+
+def test_the_readme_prints_what_it_says(stress, tmp_path):
+    """Of explain's lines it has those of counts, and of each break its kind, place and source line, in one."""
+    if stress:
+        pytest.skip("other breaks")
+    program, told = (ROOT / "README.md").read_text().partition("## Ten lines")[2].split("\nprints, ")
+    script = tmp_path / "example.py"
+    script.write_text(indented(program))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    printed = iter(line.strip() for line in done.stdout.splitlines())
+    for line in indented(told).splitlines():
+        kind, here, place = line.strip().partition(": example.py:")
+        assert kind in printed, line
+        if here:
+            assert any(f"example.py:{place}" in each for each in printed), line
 
 
 def test_small_network_runs():

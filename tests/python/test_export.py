@@ -1,6 +1,7 @@
 """kt.export: one graph that stands alone. What the program answers, what it takes, what is refused and with which words."""
 import collections
 import math
+import threading
 
 import pytest
 
@@ -581,3 +582,22 @@ def test_a_program_outlives_what_it_came_from():
     del module
     gc.collect()
     assert gone() is None and source not in linecache.cache
+
+
+def test_a_number_of_thousands_of_steps():
+    """On a small C stack."""
+    space, answers = {}, []
+    exec("def f(x):\n n = x.shape[0]\n" + " n = n + 1\n" * 2500 + " return x + n", space)
+
+    def work():
+        program = kt.export.export(space["f"], (kt.ones(3),), dynamic_shapes=({0: kt.export.Dim("n")},))
+        answers.append(program.module()(kt.ones(4)).tolist())
+
+    before = threading.stack_size(1 << 20)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert answers == [[2505.0] * 4]

@@ -150,7 +150,9 @@ TEST(Held, WhatGuardsLoadedWhereOtherThreadsMayRun) {
     for (const Step& step : plan.steps) {
       if (step.kind == StepKind::k_kernel) break;
       EXPECT_TRUE(step.kind == StepKind::k_tensor_new || step.kind == StepKind::k_hold);
-      if (step.kind == StepKind::k_hold) EXPECT_EQ(step.a, item);
+      if (step.kind == StepKind::k_hold) {
+        EXPECT_EQ(step.a, item);
+      }
     }
   }
 }
