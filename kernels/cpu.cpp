@@ -20,7 +20,6 @@ constexpr const char* kNumberName = "number";
 
 // The best set that this CPU has; KINTSUGI_ISA asks for a lower one.
 const char* choose_set() {
-  const char* const sets[] = {"x86-64-v1", "x86-64-v3", "x86-64-v4"};
   int best = 0;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) best = 1;
   if (best == 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -29,9 +28,9 @@ const char* choose_set() {
   }
   const char* wanted = std::getenv("KINTSUGI_ISA");
   for (int n = 0; wanted != nullptr && n < best; ++n) {
-    if (std::strcmp(wanted, sets[n]) == 0) return sets[n];
+    if (std::strcmp(wanted, kStencilSets[n]) == 0) return kStencilSets[n];
   }
-  return sets[best];
+  return kStencilSets[best];
 }
 
 struct KernelCache {

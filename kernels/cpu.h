@@ -111,7 +111,8 @@ bool run_op(Op op, std::span<const OperandValue> operands, const Attributes& att
 bool copy_into(TensorView in, TensorView out, OpError* error);
 bool views_overlap(TensorView a, TensorView b);  // address ranges meet
 
-// "x86-64-v1", "x86-64-v3" or "x86-64-v4": the best the CPU has, or the lower one that KINTSUGI_ISA names.
+// The best of these that the CPU has, or the lower one that KINTSUGI_ISA names.
+inline constexpr const char* kStencilSets[] = {"x86-64-v1", "x86-64-v3", "x86-64-v4"};
 const char* stencil_set();
 
 }  // namespace kintsugi

@@ -1,9 +1,12 @@
 #include "runtime/options.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 
+#include "kernels/cpu.h"
 #include "runtime/log.h"
 
 namespace kintsugi {
@@ -62,6 +65,14 @@ void read_environment() {
       else
         warn_once("KINTSUGI_STRESS: no switch is called '" + name + "'; there are " + kStressNames);
     });
+  }
+  if (const char* text = std::getenv("KINTSUGI_ISA"); text != nullptr && *text != '\0') {
+    auto same = [text](const char* set) { return std::strcmp(set, text) == 0; };
+    if (std::none_of(std::begin(kStencilSets), std::end(kStencilSets), same)) {
+      std::string names;
+      for (const char* set : kStencilSets) names += std::string(names.empty() ? "" : ", ") + set;
+      warn_once("KINTSUGI_ISA: no instruction set is called '" + std::string(text) + "'; there are " + names);
+    }
   }
   if (const char* text = std::getenv("KINTSUGI_LOGS")) {
     std::string error;

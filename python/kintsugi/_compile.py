@@ -46,14 +46,18 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         raise RuntimeError(f"the default backend has no mode {mode!r}; there are {', '.join(_MODES)}")
     if (mode is not None or options) and found is not None:
         warnings.warn(f"backend {backends.name_of(found)!r} takes no mode or options; they have no effect", stacklevel=2)
-    assert not (config.fail_on_recompile_limit_hit and config.suppress_errors), (
-        "config.fail_on_recompile_limit_hit goes with suppress_errors=False only")
-    assert callable(model) or isinstance(model, (staticmethod, classmethod)), (
-        f"kt.compile takes a callable, not {type(model).__name__!r}: {model!r}")
+    if config.fail_on_recompile_limit_hit and config.suppress_errors:
+        raise AssertionError("config.fail_on_recompile_limit_hit goes with suppress_errors=False only")
+    require_callable(model, "kt.compile")
     if disable or os.environ.get("TORCHDYNAMO_DISABLE", "0") not in ("", "0"):
         return model
     settings = (bool(fullgraph), -1 if dynamic is None else int(dynamic), found, bool(isolate_recompiles), recompile_limit or 0)
     return _wrap(model, settings)
+
+
+def require_callable(model, name):
+    if not (callable(model) or isinstance(model, (staticmethod, classmethod))):
+        raise AssertionError(f"{name} takes a callable, not {type(model).__name__!r}: {model!r}")
 
 
 def compile_again(function, fullgraph, dynamic, backend):

@@ -8,7 +8,8 @@ from ._runtime import _driver
 
 def print(format_str, *args, **kwargs):
     """Prints format_str.format(*args, **kwargs) at its place in the graph, without a break."""
-    assert isinstance(format_str, str), f"the first argument is a format string, not {format_str!r}"
+    if not isinstance(format_str, str):
+        raise AssertionError(f"the first argument is a format string, not {format_str!r}")
     builtins.print(format_str.format(*args, **kwargs))
 
 

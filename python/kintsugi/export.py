@@ -314,7 +314,8 @@ def _take(*told):
 
 def _assert(condition, message):
     """An assert statement about a tensor, in a graph."""
-    assert condition, message
+    if not condition:
+        raise AssertionError(message)
 
 
 class _Made:

@@ -101,3 +101,12 @@ def test_switch_over_the_cases(switch):
     found = counters_of(text, switch)
     if switch != "tiny_code_memory":  # the cases alone may not fill the memory
         assert found[COUNTERS[switch]] > 0
+
+
+def test_unknown_names_are_told():
+    environment = {**os.environ, "KINTSUGI_STRESS": "break_evrywhere", "KINTSUGI_ISA": "avx9", "KINTSUGI_LOGS": "grphs"}
+    done = subprocess.run([sys.executable, "-c", "import kintsugi"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
+    for text in ("no switch is called 'break_evrywhere'; there are break_everywhere,", "'grphs'",
+                 "no instruction set is called 'avx9'; there are x86-64-v1, x86-64-v3, x86-64-v4"):
+        assert text in done.stderr

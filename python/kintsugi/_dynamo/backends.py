@@ -13,9 +13,11 @@ def register_backend(compiler_fn=None, name=None, tags=()):
     """
     if compiler_fn is None:
         return lambda function: register_backend(function, name, tags)
-    assert callable(compiler_fn), f"a backend is a callable, not {compiler_fn!r}"
+    if not callable(compiler_fn):
+        raise AssertionError(f"a backend is a callable, not {compiler_fn!r}")
     name = name or compiler_fn.__name__
-    assert name not in _backends, f"duplicate name: {name}"
+    if name in _backends:
+        raise AssertionError(f"duplicate name: {name}")
     _backends[name] = compiler_fn, tuple(tags)
     return compiler_fn
 

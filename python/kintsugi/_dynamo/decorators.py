@@ -45,7 +45,8 @@ def named_like(inner, fn):
 def _each(fn, one):
     if isinstance(fn, (list, tuple)):
         return [_each(each, one) for each in fn]
-    assert callable(fn), f"a callable is wanted, or a list of them, not {fn!r}"
+    if not callable(fn):
+        raise AssertionError(f"a callable is wanted, or a list of them, not {fn!r}")
     one(fn)
     return fn
 
@@ -83,7 +84,8 @@ def forbid_in_graph(fn):
 def nonstrict_trace(fn):
     """A new function whose calls are one node of the graph, whatever `fn` does. As allow_in_graph, but numbers among arguments and
     answers are constants, and answers may be dicts, ints, bools and text too."""
-    assert callable(fn), f"nonstrict_trace takes a callable, not {fn!r}"
+    if not callable(fn):
+        raise AssertionError(f"nonstrict_trace takes a callable, not {fn!r}")
 
     def inner(*args, **kwargs):
         return fn(*args, **kwargs)

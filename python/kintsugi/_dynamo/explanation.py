@@ -4,7 +4,7 @@ import traceback
 import warnings
 
 from .._runtime import _driver
-from .._compile import compile
+from .._compile import compile, require_callable
 from ..fx import name_of
 
 
@@ -49,6 +49,7 @@ class ExplainOutput:
 
 
 def explain(f, *args, **kwargs):
+    require_callable(f, "explain")
     if args or kwargs:
         warnings.warn("explain(f, *args) is deprecated: use explain(f)(*args)", FutureWarning, stacklevel=3)
         return _run(f, args, kwargs)
