@@ -5,6 +5,8 @@ import gc
 import inspect
 import multiprocessing
 import pickle
+import subprocess
+import sys
 import threading
 import types
 import weakref
@@ -186,10 +188,17 @@ def test_callable_objects_and_builtins():
     assert kt.compile(len)([1, 2]) == 2
     assert kt.compile(functools.partial(add, 1, c=2))(5) == add(1, 5, c=2)
     assert functools.partial(fast_add, 1)(2) == add(1, 2)
-    with pytest.raises(AssertionError, match="callable"):
-        kt.compile(3)
+    for refuses in (kt.compile, kt._dynamo.explain, kt._dynamo.nonstrict_trace, kt._dynamo.allow_in_graph):
+        with pytest.raises(AssertionError, match="callable.*3"):
+            refuses(3)
     with pytest.raises(TypeError, match="dynamic"):
         kt.compile(add, dynamic=3)
+
+
+def test_refusals_without_assert_statements():
+    program = "import kintsugi as kt\ntry: kt.compile(3)\nexcept AssertionError as e: print(e)"
+    done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
+    assert done.stdout == "kt.compile takes a callable, not 'int': 3\n", done.stderr
 
 
 def test_newest_wrapper_decides():
