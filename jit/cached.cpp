@@ -195,7 +195,7 @@ Flow unwrap(Tracer& t, Value* function, Value* stop, Value** out) {
 bool is_code_of(PyCodeObject* code, const char* module, const char* name, PyCodeObject** known) {
   if (*known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return code == *known;
   Borrowed loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-  Ref function(loaded != nullptr ? PyObject_GetAttrString(loaded, name) : nullptr);
+  Ref function(loaded != nullptr && PyModule_CheckExact(loaded) ? PyObject_GetAttrString(loaded, name) : nullptr);
   PyErr_Clear();
   if (!function || !PyFunction_Check(function.get())) return false;
   auto* found = code_of(reinterpret_cast<PyFunctionObject*>(function.get()));
@@ -234,7 +234,9 @@ Flow call_dispatch(Tracer& t, Value* function, const std::vector<Value*>& argume
   if (!*handled) return Flow::kGo;
   PyTypeObject* type = as_class(t.force(arguments[0]));
   auto refused = [&] { return t.stop(BreakReason::k_call, "singledispatch"); };
-  if (type == nullptr || !t.ensure_version(type)) return refused();
+  bool by_identity = type != nullptr && t.metaclass(type) != nullptr &&  // its cache and the registry look it up
+                     compares_by_identity(reinterpret_cast<PyObject*>(type));
+  if (!by_identity || !t.ensure_version(type)) return refused();
   auto variable = [&](const char* name) { return free_variable(t, function, name); };
   Value *token = variable("cache_token"), *registry = variable("registry");
   Value* cache = variable("dispatch_cache");  // what it is filled with shows in no other way

@@ -171,7 +171,8 @@ Flow Tracer::bind_descriptor(PyObject* attribute, PyTypeObject* type, Value* sel
     return as_class(self) != nullptr ? field_of_class(*this, attribute, self, name, out)
                                      : stop(BreakReason::k_attribute, text);
   }
-  if (self != nullptr && self->kind == ValueKind::kTuple && std::string(kind->tp_name) == "_collections._tuplegetter") {
+  if (self != nullptr && self->kind == ValueKind::kTuple && !is_heap_type(kind) &&
+      std::string(kind->tp_name) == "_collections._tuplegetter") {
     Ref parts(PyObject_CallMethodNoArgs(attribute, interned.reduce));  // (its class, (index, document))
     Py_ssize_t index = -1;
     if (!parts || !PyArg_ParseTuple(parts.get(), "O(nO)", &kind, &index, &kind) || index < 0 ||

@@ -286,7 +286,7 @@ Flow Tracer::exception_text(Value* exception, bool repr, void* slot, Value** out
   } else {
     text = Ref(of_key ? PyObject_Repr(only) : PyObject_Str(only));
   }
-  if (!text) return stop(BreakReason::k_raises, "text of an exception");
+  if (!text) return raise_pending("text of an exception");
   *out = constant(text.get());
   return Flow::kGo;
 }

@@ -29,6 +29,7 @@ Flow Tracer::raise_text(PyObject* type, const std::string& text, std::string con
 
 // What a call of a pure function on atoms has just raised here.
 Flow Tracer::raise_pending(std::string context) {
+  if (is_of_a_handler(PyErr_Occurred())) return fail(Failure::kPending, "interrupted");
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);

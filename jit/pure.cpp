@@ -20,7 +20,10 @@ constexpr size_t kMostBytes = 1 << 14;  // of arguments that are looked at while
 constexpr int64_t kLargestCount = 4096;
 constexpr Py_ssize_t kMostItems = 64;  // of a tuple or list that a step answers
 
-bool is_named(PyTypeObject* type, const char* name) { return std::strcmp(type->tp_name, name) == 0; }
+// Of a type that is made in C: a class of the program may give itself any name.
+bool is_named(PyTypeObject* type, const char* name) {
+  return PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && std::strcmp(type->tp_name, name) == 0;
+}
 
 // Immutable, compares and prints by value, and all that it does is C.
 bool is_pure_type(PyTypeObject* type) {
@@ -419,8 +422,8 @@ Flow Tracer::pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObj
   if (Py_IS_TYPE(callable, &PyFunction_Type)) expect_foreign_code();  // of re: other threads and signals get their turn
   Ref today(PyObject_Vectorcall(callable, objects.data(), objects.size() - keywords, names));
   if (!today) {
-    if (is_of_a_handler(PyErr_Occurred())) return fail(Failure::kPending, "interrupted");
-    return runs ? stop(BreakReason::k_raises, name_of(callable)) : raise_pending(name_of(callable));
+    bool stops = runs && !is_of_a_handler(PyErr_Occurred());
+    return stops ? stop(BreakReason::k_raises, name_of(callable)) : raise_pending(name_of(callable));
   }
   if (!runs && !is_pure_type(Py_TYPE(today.get())))
     if (Value* value = answer_value(*this, today.get())) return *out = value, Flow::kGo;

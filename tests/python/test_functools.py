@@ -96,6 +96,18 @@ def partial(x, made):
     return method(b=2), made.add_one(), method.args, method.__self__ is made
 
 
+class Equal(type):
+    def __eq__(cls, other):
+        return True
+
+    def __hash__(cls):
+        return hash(int)
+
+
+class Alike(metaclass=Equal):
+    pass
+
+
 def dispatched(x, values):
     return [kind(value) for value in values], x + 1
 
@@ -114,7 +126,8 @@ def sorts(x, numbers, cls, reverse):
 PROGRAMS = [
     (cached, lambda: (x3(), Lazy(x3()))), (cached, lambda: (x3(), Frozen(x3()))), (partial, lambda: (x3(), Lazy(x3()))),
     (kept, lambda: (x3(), Lazy(2.0))),
-    (dispatched, lambda: (x3(), [1, "a", True, None, 2.5])), (sorts, lambda: (x3(), [3, 1, 2, 5, 4], Silent, False)),
+    (dispatched, lambda: (x3(), [1, "a", True, None, 2.5])), (dispatched, lambda: (x3(), [Alike()])),
+    (sorts, lambda: (x3(), [3, 1, 2, 5, 4], Silent, False)),
     (sorts, lambda: (x3(), [3, 1, 2, 2, 4, 9, 0, 7], Silent, True)), (sorts, lambda: (x3(), [3, 1, 2], Ordered, False)),
     (sorts, lambda: (x3(), [1, 13, 2], Ordered, False)), (sorts, lambda: (x3(), [13, 1, 2, 4], Ordered, True)),
 ]
