@@ -205,6 +205,7 @@ int run_call(NativeState* state, const Step* step) {
 }
 
 int opaque_call(NativeState* state, const Step* step) {
+  if (c_stack_is_short()) return kLeave;  // what it calls may call us, and again
   std::vector<PyObject*> arguments(step->list.size() + 1);
   for (size_t i = 0; i < step->list.size(); ++i) arguments[i + 1] = object(state, step->list[i]);
   PyObject* callable = constant(state, step->constant);

@@ -178,10 +178,16 @@ RECURSION = """
     @kt.compile
     def making(x, n):
         return Deep(0), x + 1
+    @kt.compiler.allow_in_graph
+    def not_looked_into(x, n):
+        return x + 1 if kt.compiler.is_compiling() else opaque(x, n + 1)
+    @kt.compile
+    def opaque(x, n):
+        return not_looked_into(x, n) * 1.0
     def body():
         for n in (10, 100, 200):
             assert breaking(kt.ones(2), n).tolist() == [n + 2.0] * 2
-        for f in (breaking, plain, cleaning, making) * 2:
+        for f in (breaking, plain, cleaning, making, opaque) * 2:
             assert trial(f, kt.ones(2), 10**9) == "RecursionError", f
     body()
     sys.setrecursionlimit(10**6)
