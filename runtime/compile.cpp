@@ -337,7 +337,9 @@ Segment* trace_and_emit(Entry& entry, const Activation& activation, CompileId id
   TraceResult traced;
   auto place = [&] { return place_text(activation.code, entry.offset); };
   count_reason("frames", "total");
+  uint64_t loaded_before = modules_loaded;
   Status status = trace(input, &traced);
+  if (modules_loaded != loaded_before) traced.ran_foreign_code = true;  // by a table of the tracer's, once
   if (!status.ok) {
     entry.beyond_help = true;
     internal_failure(std::string(row(status.reason).type) + " at " + place() + ": " + status.context);

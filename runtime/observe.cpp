@@ -78,12 +78,15 @@ static void postpone_error(PyObject* type, PyObject* value, PyObject* traceback)
   Py_XDECREF(traceback);
 }
 
+uint64_t modules_loaded = 0;
+
 // A table that is made while tracing must not lack, ever after, what a signal has kept it from loading.
 Ref import_module(const char* name) {
   Ref text(PyUnicode_FromString(name));
   auto load = [&] {
     return text ? PyImport_ImportModuleLevelObject(text.get(), nullptr, nullptr, nullptr, 0) : nullptr;
   };
+  if (!Ref(text ? PyImport_GetModule(text.get()) : nullptr)) ++modules_loaded;
   Ref outermost(load());
   if (!outermost && is_of_a_handler(PyErr_Occurred()) && !PyErr_ExceptionMatches(PyExc_OSError)) {
     PyObject *type, *value, *traceback;

@@ -74,6 +74,8 @@ struct CompileRecord {
 void note_compile(const CompileRecord& record);
 bool compiles_are_shown();  // explain() records, or a log wants more than breaks
 
+extern uint64_t modules_loaded;  // by import_module(): other threads got their turn
+
 bool init_observe(PyObject* module);
 
 }  // namespace kintsugi
