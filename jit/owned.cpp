@@ -40,6 +40,7 @@ bool is_borrowed_load(GuardKind kind) {
     case GuardKind::k_next_item:
     case GuardKind::k_dict_value:
     case GuardKind::k_instance_value:
+    case GuardKind::k_type_of:
     case GuardKind::k_bound: return true;
     default: return false;
   }
