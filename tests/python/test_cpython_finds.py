@@ -1,7 +1,10 @@
 """Faults that CPython's own tests found in capture-everything mode, each as the smallest program that showed it."""
+import ast
 import collections
 import enum
 import functools
+import importlib.util
+import pathlib
 import sys
 import weakref
 
@@ -481,3 +484,15 @@ def test_what_object_s_own_comparisons_answer(a, b):
     theirs = object.__eq__(a, b), object.__ne__(b, a)
     got, want = kt.compile(asked)(kt.ones(1), a, b), asked(kt.ones(1), a, b)
     assert got[1:] == want[1:] == ([NotImplemented, NotImplemented, *theirs, True, False], 1)
+
+
+def test_differences_are_listed_of_tests_that_exist():
+    """In cpython_differences.toml; a name that no test has would hide nothing, and stay."""
+    from kintsugi import cpython_tests
+    for module, rows in cpython_tests.listed_differences().items():
+        spec = importlib.util.find_spec(f"test.{module}")
+        if spec is None:
+            pytest.skip("the interpreter's own tests are not installed")
+        defined = {each.name for each in ast.walk(ast.parse(pathlib.Path(spec.origin).read_text())) if hasattr(each, "name")}
+        for name in rows:
+            assert name.startswith(f"test.{module}.") and defined.issuperset(name.split(".")[2:]), name
