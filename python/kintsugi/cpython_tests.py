@@ -42,6 +42,7 @@ STRESS_MODULES = """test_generators test_exceptions test_contextlib test_descr t
 
 SHOWN_COUNTERS = ["segments", "segment_runs", "captured_frames", "call_outs", "hand_overs", "fallbacks"]
 HANG_SECONDS = 40  # of processor time without an event
+STRESSED = 3       # times that under a switch, which may compile at each look-up
 PATIENCE = 5       # seconds of the clock for one of processor time: a machine may be busy, and a test may sleep
 
 
@@ -188,7 +189,7 @@ def run_module(module, compiled, limit, stress="", only=()):
         while True:
             (folder / "events").write_text("")
             process = start(module, compiled, folder, run.outcomes, only, stress)
-            end = follow(process, folder / "events", run, began + limit * PATIENCE, limit)
+            end = follow(process, folder / "events", run, began + limit * PATIENCE, limit, HANG_SECONDS * (STRESSED if stress else 1))
             stop(process)  # and whatever its tests left behind
             if end is None:
                 break
@@ -216,7 +217,7 @@ def processor_time_of(process):
         return 0.0
 
 
-def follow(process, events, run, deadline, limit):
+def follow(process, events, run, deadline, limit, silence):
     """Reads events until the process ends; adds its processor time. None: it came to its end; else the test it was in and what became of it."""
     running, complete, rest = None, False, ""
     since, used, before = time.monotonic(), 0.0, run.seconds
@@ -245,7 +246,7 @@ def follow(process, events, run, deadline, limit):
                 return None if complete and code == 0 else (running, f"crash ({signal.Signals(-code).name})" if code < 0 else f"exit ({code})")
             if now > deadline or run.seconds > limit:
                 return running or "?", "time is up"
-            if now > since + HANG_SECONDS * PATIENCE or spent > used + HANG_SECONDS:
+            if now > since + silence * PATIENCE or spent > used + silence:
                 return running, "hang"
             time.sleep(0.03)
 
