@@ -183,17 +183,12 @@ Flow do_float(Tracer& t, Arguments_& a, Value** out) {
   return pure_or_stop(t, "float", a, out);
 }
 Flow do_int(Tracer& t, Arguments_& a, Value** out) {
-  PyObject* object;
   if (a.size() == 1 && a[0]->kind == ValueKind::kInt) {
     *out = a[0];
     return Flow::kGo;
   }
   if (a.size() == 1 && a[0]->kind == ValueKind::kTensor)
     return t.item_of(a[0], 0, out) ? Flow::kGo : t.stop(BreakReason::k_item, "int()");
-  if (a.size() == 1 && t.fold(a[0], &object)) {
-    *out = t.constant_owned(PyNumber_Long(object));
-    return *out != nullptr ? Flow::kGo : t.raise_pending("int");
-  }
   if (a.size() == 1 && a[0]->kind == ValueKind::kObject && !t.is_pure_object(a[0]))
     return number_of(t, a[0], {interned.int_, interned.index}, &PyLong_Type, out);
   if (a.size() == 1 && a[0]->kind == ValueKind::kBool) return t.binary(NB_ADD, a[0], t.int_constant(0), out);

@@ -401,7 +401,7 @@ Flow Tracer::binary(int operation, Value* left, Value* right, Value** out) {
   }
   PyObject *a, *b;
   bool folds = !has_identities(*this, left) && !has_identities(*this, right);
-  if (folds && fold(left, &a) && fold(right, &b)) {
+  if (folds && !formats && fold(left, &a) && fold(right, &b)) {
     if (!folds_small(operation, a, b)) return stop(BreakReason::k_instruction, "a large constant");
     Ref result(evaluate(operation, a, b));
     if (!result && replaced) return drop_error_and_stop(*this, "operator");

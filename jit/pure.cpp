@@ -251,6 +251,53 @@ bool is_small(PyObject* callable, const std::vector<PyObject*>& objects) {
   return true;
 }
 
+// Whether it asks a codec or a handler of errors that may be the program's own.
+bool asks_a_codec(PyObject* callable, const std::vector<PyObject*>& objects) {
+  bool is_type = callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) ||
+                 callable == reinterpret_cast<PyObject*>(&PyBytes_Type);
+  if (!is_type && !is_any(name_of(callable), {"encode", "decode"})) return false;
+  for (size_t i = 1; i < objects.size(); ++i) {
+    const char* text = PyUnicode_Check(objects[i]) ? PyUnicode_AsUTF8(objects[i]) : "strict";
+    if (text == nullptr) return PyErr_Clear(), true;
+    if (!is_any(text, {"utf-8", "utf8", "UTF-8", "ascii", "latin-1", "latin1", "iso-8859-1", "utf-16", "utf-32",
+                       "strict", "ignore", "replace", "surrogateescape", "backslashreplace", "xmlcharrefreplace"}))
+      return true;
+  }
+  return false;
+}
+
+bool has_long_int(PyObject* object) {
+  constexpr size_t kBits = 2100;  // 640 digits may always be written: sys.int_info.str_digits_check_threshold
+  if (PyLong_Check(object)) return _PyLong_NumBits(object) > kBits;
+  PyObject *key, *item;
+  for (Py_ssize_t at = 0; PyDict_Check(object) && PyDict_Next(object, &at, &key, &item);)
+    if (has_long_int(key) || has_long_int(item)) return true;
+  for (Py_ssize_t i = 0; PyTuple_Check(object) && i < PyTuple_GET_SIZE(object); ++i)
+    if (has_long_int(PyTuple_GET_ITEM(object, i))) return true;
+  for (Py_ssize_t i = 0; PyList_Check(object) && i < PyList_GET_SIZE(object); ++i)
+    if (has_long_int(PyList_GET_ITEM(object, i))) return true;
+  return false;
+}
+
+// Whether the answer depends on sys.set_int_max_str_digits() or on the locale, which are others in a later call.
+bool depends_on_settings(PyObject* callable, const std::vector<PyObject*>& objects) {
+  const char* name = name_of(callable);
+  bool writes = is_any(name, {"str", "repr", "ascii", "format", "format_map", "mod", "?"});
+  bool reads = std::strcmp(name, "int") == 0;
+  for (PyObject* object : objects) {
+    if (writes && has_long_int(object)) return true;
+    bool is_text = PyUnicode_Check(object) || PyBytes_Check(object);
+    if (reads && is_text && PyObject_Length(object) > 640) return true;
+  }
+  if (!is_any(name, {"format", "format_map"})) return false;
+  bool is_builtin = PyCFunction_Check(callable);
+  PyObject* spec = is_builtin ? (objects.size() > 1 ? objects[1] : nullptr) : objects.empty() ? nullptr : objects[0];
+  const char* text = spec != nullptr && PyUnicode_Check(spec) ? PyUnicode_AsUTF8(spec) : "";
+  if (text == nullptr) return PyErr_Clear(), true;
+  size_t length = std::strlen(text);
+  return is_builtin ? length > 0 && text[length - 1] == 'n' : std::strstr(text, "n}") != nullptr;
+}
+
 bool is_atom_throughout(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyTuple_Type) {
@@ -416,7 +463,8 @@ Flow Tracer::pure_apply(PyObject* callable, std::vector<Value*> arguments, PyObj
     if (objects.back() == nullptr) return Flow::kGo;
     if (callable == table().hash && has_nan(objects.back())) return Flow::kGo;  // by identity
   }
-  if (!is_small(callable, objects)) return Flow::kGo;
+  if (!is_small(callable, objects) || asks_a_codec(callable, objects)) return Flow::kGo;
+  if (!runs && depends_on_settings(callable, objects)) return Flow::kGo;
   size_t keywords = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
   *handled = true;
   if (Py_IS_TYPE(callable, &PyFunction_Type)) expect_foreign_code();  // of re: other threads and signals get their turn

@@ -1,5 +1,6 @@
 """Presses the rules behind language_rest.py: numbers and text that vary from call to call, values at the edges, exceptions, what
 must not be folded. Everything against plain Python."""
+import codecs
 import math
 import os
 import random
@@ -330,3 +331,53 @@ def test_match_after_an_effect():
                 return x * first
         return x + 1
     check(work, lambda: (x3(), {"q": 2}, Plain()))
+
+
+def answer(data, errors="strict"):
+    asked.append(len(data))
+    return b"%d" % len(asked) if isinstance(data, str) else str(len(asked)), len(data)
+
+
+def find_codec(name):
+    return codecs.CodecInfo(answer, answer, name=name) if name == "of_this_test" else None
+
+
+asked = []
+codecs.register(find_codec)
+codecs.register_error("of_this_test", lambda error: (asked.append(error.reason) or f"({len(asked)})", error.end))
+
+
+@pytest.mark.parametrize("function", [lambda: "abc".encode("of_this_test"), lambda: b"abc".decode(encoding="of_this_test"),
+                                      lambda: str(b"abc", "of_this_test"), lambda: bytes("abc", "of_this_test"),
+                                      lambda: "a\u1234".encode("ascii", "of_this_test")])
+def test_codecs_of_the_program_run_each_time(function):
+    def whole(x):
+        return x * 2, function()
+
+    fast, counts = kt.compile(whole), []
+    function()
+    for each in (whole, fast):
+        asked.clear()
+        counts.append([(outcome(each, lambda: (x3(),)), len(asked)) for _ in range(3)])
+    assert counts[0] == counts[1]
+
+
+HUGE, DIGITS = 10 ** 1000, "7" * 1000
+
+
+@pytest.mark.parametrize("function", [lambda: str(HUGE), lambda: f"{HUGE}", lambda: "%d" % HUGE, lambda: "{}".format(HUGE),
+                                      lambda: repr([HUGE]), lambda: int(DIGITS) % 7])
+def test_the_limit_of_digits_may_change(function):
+    def whole(x):
+        try:
+            return x * 2, len(repr(function())) > 0
+        except ValueError as error:
+            return x + 1, str(error)[:20]
+
+    fast, before = kt.compile(whole), sys.get_int_max_str_digits()
+    try:
+        for limit in (0, 700, 0, 700):
+            sys.set_int_max_str_digits(limit)
+            assert outcome(fast, lambda: (x3(),)) == outcome(whole, lambda: (x3(),))
+    finally:
+        sys.set_int_max_str_digits(before)
