@@ -141,7 +141,7 @@ Value* free_variable(Tracer& t, Value* function, const char* name) {
 bool is_repr_wrapper(PyCodeObject* code) {
   static PyCodeObject* known = nullptr;
   if (known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, "wrapper") != 0) return code == known;
-  Ref name(PyUnicode_FromString("dataclasses")), module(name ? PyImport_GetModule(name.get()) : nullptr);
+  Ref name(PyUnicode_FromString("dataclasses")), module = name ? finished_module(name.get()) : Ref();
   Ref maker(module ? PyObject_GetAttrString(module.get(), "_recursive_repr") : nullptr);
   PyErr_Clear();
   if (!maker || !PyFunction_Check(maker.get())) return false;

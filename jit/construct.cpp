@@ -131,10 +131,9 @@ Flow Tracer::construct(PyTypeObject* type, std::vector<Value*> arguments, PyObje
 namespace {
 
 struct AbstractClasses {
-  PyTypeObject* meta = nullptr;       // abc.ABCMeta
-  const uint64_t* token = nullptr;    // what abc.get_cache_token() answers
-  PyObject* dump = nullptr;           // _abc._get_dump
-  std::vector<PyObject*> namespaces;  // modules whose __subclasshook__s answer from the class alone
+  PyTypeObject* meta = nullptr;     // abc.ABCMeta
+  const uint64_t* token = nullptr;  // what abc.get_cache_token() answers
+  PyObject* dump = nullptr;         // _abc._get_dump
 
   AbstractClasses() {
     Ref abc = import_module("abc"), native = import_module("_abc");
@@ -145,10 +144,6 @@ struct AbstractClasses {
     const uint64_t* counter = native ? abc_counter(native.get()) : nullptr;
     bool good = found && PyType_Check(found.get()) && now && dump != nullptr && counter != nullptr &&
                 PyLong_AsUnsignedLongLong(now.get()) == *counter;
-    for (const char* name : {"_collections_abc", "contextlib", "os", "numbers"}) {
-      Ref module = good ? import_module(name) : Ref();
-      if (module) namespaces.push_back(Py_NewRef(PyModule_GetDict(module.get())));
-    }
     PyErr_Clear();
     if (!good) return;
     meta = reinterpret_cast<PyTypeObject*>(found.release());
@@ -159,6 +154,15 @@ struct AbstractClasses {
 const AbstractClasses& abstract_classes() {
   static const AbstractClasses* known = new AbstractClasses;
   return *known;
+}
+
+// Modules whose __subclasshook__s answer from the class alone.
+bool has_plain_hooks(PyObject* globals) {
+  for (const char* name : {"_collections_abc", "contextlib", "os"}) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
+    if (module != nullptr && PyModule_Check(module) && PyModule_GetDict(module) == globals) return true;
+  }
+  return false;
 }
 
 bool asks_plainly(PyTypeObject* meta) { return inherits(meta, interned.subclasscheck, &PyType_Type); }
@@ -179,7 +183,7 @@ bool answers_by_class(PyTypeObject* type, int* budget) {
     Ref function(PyObject_GetAttr(hook, interned.func));
     if (!function || Py_TYPE(function.get()) != &PyFunction_Type) return PyErr_Clear(), false;
     PyObject* globals = globals_of(reinterpret_cast<PyFunctionObject*>(function.get()));
-    if (std::find(abc.namespaces.begin(), abc.namespaces.end(), globals) == abc.namespaces.end()) return false;
+    if (!has_plain_hooks(globals)) return false;
   }
   PyObject* self = reinterpret_cast<PyObject*>(type);
   Ref below(PyObject_CallMethodOneArg(reinterpret_cast<PyObject*>(&PyType_Type), interned.subclasses, self));

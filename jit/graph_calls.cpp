@@ -108,7 +108,11 @@ std::vector<ValueId> defined_by(const Trace& trace, const Record& record) {
 }  // namespace
 
 PyObject* graph_module() {
-  static PyObject* module = import_module("kintsugi.fx").release();
+  static PyObject* module = nullptr;  // set by hand: an import lets other threads run, which must not wait here
+  if (module == nullptr) {
+    Ref made = import_module("kintsugi.fx");
+    if (module == nullptr) module = made.release();
+  }
   return module;
 }
 

@@ -6,6 +6,14 @@
 
 namespace kintsugi {
 
+void load_modules() {
+  static bool loaded = false;
+  if (loaded) return;
+  for (const char* name : {"weakref", "enum", "cmath", "_heapq"})
+    if (!import_module(name)) PyErr_Clear();
+  loaded = true;
+}
+
 static Flow plain_import(Tracer& t) { return t.stop(BreakReason::k_import_name); }
 
 // What our package loads when it is named first (_ON_USE of its __init__) is loaded now: plain code would have it.
@@ -39,13 +47,7 @@ static Value* loaded_module(Tracer& t, PyObject* name) {
     found = PyDict_GetItemWithError(modules, name);
   }
   PyErr_Clear();
-  if (found == nullptr || !PyModule_CheckExact(found)) return nullptr;
-  PyObject* spec = PyDict_GetItemString(PyModule_GetDict(found), "__spec__");
-  if (spec != nullptr && spec != Py_None) {
-    Ref busy(PyObject_GetAttrString(spec, "_initializing"));
-    PyErr_Clear();
-    if (busy && busy.get() != Py_False) return nullptr;
-  }
+  if (found == nullptr || !finished_module(name)) return nullptr;
   Value* module = t.dict_get(t.wrap_bound(modules, "sys.modules"), name);
   return module == nullptr ? nullptr : t.force(module);
 }

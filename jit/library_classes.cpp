@@ -25,7 +25,7 @@ struct Makers {
   // The module is imported by who uses it, perhaps later.
   void find() {
     Ref name(process_class == nullptr ? PyUnicode_FromString("dataclasses") : nullptr);
-    Ref module(name ? PyImport_GetModule(name.get()) : nullptr);
+    Ref module = name ? finished_module(name.get()) : Ref();
     if (module) {
       process_class = PyObject_GetAttrString(module.get(), "_process_class");
       missing = PyObject_GetAttrString(module.get(), "MISSING");
@@ -36,7 +36,7 @@ struct Makers {
   }
   void find_typing() {
     Ref name(typed_tuple == nullptr ? PyUnicode_FromString("typing") : nullptr);
-    Ref module(name ? PyImport_GetModule(name.get()) : nullptr);
+    Ref module = name ? finished_module(name.get()) : Ref();
     if (module) {
       typed_tuple = PyObject_GetAttrString(module.get(), "NamedTuple");
       typed_meta = PyObject_GetAttrString(module.get(), "NamedTupleMeta");
@@ -68,7 +68,7 @@ Value* shared(Tracer& t, PyObject* object) {
 
 bool is_dict_of_module(PyObject* dict) {
   PyObject* name = PyDict_GetItemWithError(dict, interned.name);
-  Ref module(name != nullptr && PyUnicode_CheckExact(name) ? PyImport_GetModule(name) : nullptr);
+  Ref module = name != nullptr && PyUnicode_CheckExact(name) ? finished_module(name) : Ref();
   PyErr_Clear();
   return module && PyModule_CheckExact(module.get()) && PyModule_GetDict(module.get()) == dict;
 }

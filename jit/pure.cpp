@@ -118,7 +118,7 @@ bool is_pattern_function(PyObject* callable) {
               {"match", "fullmatch", "search", "sub", "subn", "split", "findall", "escape", "compile"}))
     return false;
   Ref name(PyUnicode_FromString("re"));
-  Ref module(name ? PyImport_GetModule(name.get()) : nullptr);
+  Ref module = name ? finished_module(name.get()) : Ref();
   PyErr_Clear();
   if (!module || !PyModule_CheckExact(module.get()) || function->func_globals != PyModule_GetDict(module.get()))
     return false;

@@ -524,6 +524,7 @@ Segment* compile_segment(Entry& entry, const Activation& activation) {
   if (entry.suppressed && options.suppress_errors) return nullptr;
   CaptureScope off(false);  // records look up source lines with Python code
   if (!may_compile(entry, activation)) return nullptr;
+  load_modules();
   CollectorHeld held(activation.thread);  // while we trace nothing may change
   try {
     // Looking for what missed costs more than a segment: it ends when it has taught nothing for long.

@@ -97,6 +97,21 @@ Ref import_module(const char* name) {
   return Ref(outermost ? PyImport_GetModule(text.get()) : nullptr);
 }
 
+Ref finished_module(PyObject* name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* found =
+      modules == nullptr || !PyDict_CheckExact(modules) ? nullptr : PyDict_GetItemWithError(modules, name);
+  PyErr_Clear();
+  if (found == nullptr || !PyModule_CheckExact(found)) return Ref();
+  PyObject* spec = PyDict_GetItemString(PyModule_GetDict(found), "__spec__");
+  if (spec != nullptr && spec != Py_None) {
+    Ref busy(PyObject_GetAttrString(spec, "_initializing"));
+    PyErr_Clear();
+    if (busy && busy.get() != Py_False) return Ref();
+  }
+  return Ref::share(found);
+}
+
 UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
   UserLine result;
   size_t last = text.rfind(':');

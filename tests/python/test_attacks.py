@@ -412,6 +412,49 @@ def test_reset_from_another_thread():
         thread.join()
 
 
+def test_threads_amid_imports():
+    """What the tracer imports lets other threads run: they wait for no table, and nothing that a trace looked at changes."""
+    out = output_of("""
+        import sys, threading, time
+
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                time.sleep(0.02)
+
+        for name in ("weakref", "enum", "cmath", "_heapq", "numbers", "contextlib"):
+            sys.modules.pop(name, None)
+        sys.meta_path.insert(0, Slow())
+        K = 1
+
+        class A:
+            def scaled(self, x):
+                return x * 2
+
+        def f(x):
+            y = x * K
+            a = A()
+            return a.scaled(abs(y)) if isinstance(a, A) and not isinstance(x, dict) else {k: y for k in "ab"}
+
+        def h(x):
+            return sorted([abs(-1), len(x)])[0] * f(x)
+
+        out = []
+        def go(function):
+            out.append(kt.compile(function)(kt.ones(2)).tolist())
+
+        threads = [threading.Thread(target=go, args=(function,), daemon=True) for function in (f, h, f, h)]
+        for thread in threads:
+            thread.start()
+        for turn in range(20):
+            K = 1 + turn % 2
+            time.sleep(0.01)
+        for thread in threads:
+            thread.join()
+        print(all(each in ([2.0] * 2, [4.0] * 2) for each in out), len(out))
+        """, timeout=30)
+    assert out == "True 4\n"
+
+
 @pytest.mark.parametrize("threads", [0, 2])
 def test_interpreter_exit(threads):
     text = """
