@@ -18,6 +18,8 @@ bool in_class(Tracer& t, Value* proxy, Value* key, Value** found) {
   if (inherits_changing(type, name)) return false;
   PyObject* held = PyDict_GetItemWithError(type->tp_dict, name);
   PyErr_Clear();
+  // What type.__new__ has put there is the model's own, and ends with the trace.
+  if (held != nullptr && t.is_made_class(type) && t.stand_ins_.count(held) == 0 && !is_atom(held)) return false;
   // A type that has instances knows where their dict and weak references are; such a part is of no use elsewhere.
   *found =
       held == nullptr ? nullptr : t.wrap_bound(held, std::string(type->tp_name) + "." + text_of(name), Hold::kPinned);

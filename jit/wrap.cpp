@@ -103,6 +103,8 @@ Value* Tracer::wrap_bound(PyObject* object, const std::string& text, Hold hold) 
     return stands->second;
   }
   PyTypeObject* type = Py_TYPE(object);
+  bool is_part = type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type;  // made by type.__new__
+  if (is_part && is_made_class(PyDescr_TYPE(object))) break_from_the_start(BreakReason::k_attribute, text);
   auto known = known_.find(object);
   auto [place, fresh] = checked_.try_emplace(object, kNoValue);
   if (fresh) {

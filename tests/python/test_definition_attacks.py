@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import gc
 import pickle
+import sys
 import typing
 import weakref
 
@@ -471,3 +472,44 @@ def test_program(program):
     fast = kt.compile(program)
     for _ in range(3):
         assert outcome(fast, x3()) == want
+
+
+# What type.__new__ puts into a class is that class's own, not the model's that a trace had.
+PARTS = [lambda c: c.__dict__["__dict__"], lambda c: c.__dict__.get("__weakref__"), lambda c: c.__weakref__,
+         lambda c: vars(c)["__dict__"], lambda c: c.__dict__["__init_subclass__"], lambda c: c.__dict__["__class_getitem__"],
+         lambda c: c.__base__.__dict__["slot"], lambda c: c.slot, lambda c: c.__dict__["__dict__"].__objclass__]
+
+
+@pytest.mark.parametrize("number", range(len(PARTS)))
+def test_parts_that_a_class_is_given(number):
+    part = PARTS[number]
+    shown = []
+
+    @kt._dynamo.disable
+    def show(each):
+        shown.append((type(each), sys.getrefcount(each)))
+
+    def program(x):
+
+        class Slots:
+            __slots__ = ("slot",)
+
+        class C(Slots):
+
+            def __init_subclass__(c):
+                pass
+
+            def __class_getitem__(c, key):
+                return key
+
+        found = part(C)
+        show(found)
+        return x + 1, C, found
+
+    program(x3())
+    fast = kt.compile(program)
+    for _ in range(3):
+        _, made, found = fast(x3())
+        assert found is part(made) and repr(found) == repr(part(made))
+    gc.collect()
+    assert len(set(shown)) == 1
