@@ -7,11 +7,10 @@
 namespace kintsugi {
 
 void load_modules() {
-  static bool loaded = false;
-  if (loaded) return;
-  for (const char* name : {"weakref", "enum", "cmath", "_heapq"})
-    if (!import_module(name)) PyErr_Clear();
-  loaded = true;
+  for (const char* name : {"weakref", "enum", "cmath", "_heapq"}) {
+    bool loaded = PyDict_GetItemString(PyImport_GetModuleDict(), name) != nullptr;
+    if (!loaded && !import_module(name)) PyErr_Clear();
+  }
 }
 
 static Flow plain_import(Tracer& t) { return t.stop(BreakReason::k_import_name); }

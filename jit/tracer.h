@@ -157,8 +157,9 @@ struct CompilingScope {
 // Of this package: not part of a user's stack.
 bool is_internal(PyCodeObject* code);
 
-// What tables of the tracer are made from. Before a trace: an import within would let other threads change what it
-// looks at, and wait for a table that is being made.
+// What tables of the tracer are made from. With our own module, since the child of a fork would wait for ever for a
+// module that another thread was loading; and before a trace, lest a program dropped one: an import within would let
+// other threads change what is looked at, and wait for a table that is being made.
 void load_modules();
 // Always answers a plan when the status is ok, if only one whose first exit is a break at the entry's own offset.
 [[nodiscard]] Status trace(const TraceInput& input, TraceResult* result);

@@ -1,6 +1,7 @@
 // The extension module kintsugi._runtime: each subject adds its part.
 #include "guards/check.h"
 #include "jit/codemem.h"
+#include "jit/tracer.h"
 #include "runtime/call.h"
 #include "runtime/grad_mode.h"
 #include "runtime/python.h"
@@ -22,5 +23,6 @@ PyMODINIT_FUNC PyInit__runtime() {
       !kintsugi::init_frames(module.get()) || !kintsugi::init_call(module.get())) {
     return nullptr;
   }
+  kintsugi::load_modules();
   return module.release();
 }

@@ -337,6 +337,16 @@ def test_forks_with_both_sides_compiling(stress):
     assert output_of(FORKS) == "{0} 0\n"
 
 
+def test_what_traces_need_is_loaded_with_the_package():
+    """The child of a fork would wait for ever for a module that another thread was loading."""
+    assert output_of("""
+        import sys
+        before = set(sys.modules)
+        kt.compile(lambda x: sorted([x.sum().item(), abs(-1)])[0] if isinstance(x, kt.Tensor) else {})(kt.ones(2))
+        print({name for name in set(sys.modules) - before if not name.startswith("kintsugi")})
+        """) == "set()\n"
+
+
 def test_reset_inside_a_call_out():
     def callback():
         kt._dynamo.reset()
