@@ -141,7 +141,7 @@ Value* free_variable(Tracer& t, Value* function, const char* name) {
 bool is_repr_wrapper(PyCodeObject* code) {
   static PyCodeObject* known = nullptr;
   if (known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, "wrapper") != 0) return code == known;
-  Ref name(PyUnicode_FromString("dataclasses")), module = name ? finished_module(name.get()) : Ref();
+  Ref module = finished_module("dataclasses");
   Ref maker(module ? PyObject_GetAttrString(module.get(), "_recursive_repr") : nullptr);
   PyErr_Clear();
   if (!maker || !PyFunction_Check(maker.get())) return false;
@@ -194,8 +194,7 @@ Flow unwrap(Tracer& t, Value* function, Value* stop, Value** out) {
 
 bool is_code_of(PyCodeObject* code, const char* module, const char* name, PyCodeObject** known) {
   if (*known != nullptr || PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return code == *known;
-  Borrowed loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-  Ref function(loaded != nullptr && PyModule_CheckExact(loaded) ? PyObject_GetAttrString(loaded, name) : nullptr);
+  Ref loaded = finished_module(module), function(loaded ? PyObject_GetAttrString(loaded.get(), name) : nullptr);
   PyErr_Clear();
   if (!function || !PyFunction_Check(function.get())) return false;
   auto* found = code_of(reinterpret_cast<PyFunctionObject*>(function.get()));

@@ -159,8 +159,8 @@ const AbstractClasses& abstract_classes() {
 // Modules whose __subclasshook__s answer from the class alone.
 bool has_plain_hooks(PyObject* globals) {
   for (const char* name : {"_collections_abc", "contextlib", "os"}) {
-    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
-    if (module != nullptr && PyModule_Check(module) && PyModule_GetDict(module) == globals) return true;
+    Ref module = finished_module(name);
+    if (module && PyModule_GetDict(module.get()) == globals) return true;
   }
   return false;
 }

@@ -24,8 +24,7 @@ const std::vector<PyObject*>& hooks() {
 
 // Whether the table `name` of the module says nothing of the class, now and in later calls.
 bool is_unlisted(Tracer& t, const char* module, const char* name, PyTypeObject* type) {
-  Borrowed owner = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-  Ref table(owner != nullptr && PyModule_CheckExact(owner) ? PyObject_GetAttrString(owner, name) : nullptr);
+  Ref owner = finished_module(module), table(owner ? PyObject_GetAttrString(owner.get(), name) : nullptr);
   PyErr_Clear();
   if (!table || !PyDict_CheckExact(table.get())) return false;
   Value* rows = t.wrap_bound(table.get(), std::string(module) + "." + name);
@@ -73,9 +72,10 @@ bool is_its_own_copy(Tracer& t, Value* value) {
 
 // Whether the copy module still copies lists, tuples or dicts with its function of that name.
 bool is_copied_by(Tracer& t, PyTypeObject* type, const char* name) {
-  Borrowed module = PyDict_GetItemString(PyImport_GetModuleDict(), "copy");
-  if (module == nullptr || !PyModule_CheckExact(module)) return false;
-  Ref table(PyObject_GetAttrString(module, "_deepcopy_dispatch")), usual(PyObject_GetAttrString(module, name));
+  Ref module = finished_module("copy");
+  if (!module) return false;
+  Ref table(PyObject_GetAttrString(module.get(), "_deepcopy_dispatch"));
+  Ref usual(PyObject_GetAttrString(module.get(), name));
   PyErr_Clear();
   if (!table || !PyDict_CheckExact(table.get()) || !usual || !PyFunction_Check(usual.get())) return false;
   Value* rows = t.wrap_bound(table.get(), "copy._deepcopy_dispatch");

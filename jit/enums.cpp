@@ -17,8 +17,7 @@ struct EnumLibrary {
 
   // The module is imported by who uses it, perhaps later.
   bool find() {
-    Ref name(meta == nullptr ? PyUnicode_FromString("enum") : nullptr);
-    Ref module = name ? finished_module(name.get()) : Ref();
+    Ref module = meta == nullptr ? finished_module("enum") : Ref();
     if (module) {
       bases.clear();  // of an import that had not come to its end
       for (const char* base : {"Enum", "Flag"})

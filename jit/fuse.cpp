@@ -111,7 +111,7 @@ class Fuser {
     if (fuse_) join_groups();
     steps_.insert(steps_.begin(), std::make_move_iterator(prologue_.begin()), std::make_move_iterator(prologue_.end()));
     plan_.steps = std::move(steps_);
-    assign_owned(&plan_, [this](const Step& step) { return unlocks(step); });
+    assign_owned(&plan_, &uses_, [this](const Step& step) { return unlocks(step); });
   }
 
  private:

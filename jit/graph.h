@@ -10,6 +10,8 @@
 
 namespace kintsugi {
 
+class Uses;
+
 struct NodeOperand {
   ValueId value = kNoValue;  // tensor or unboxed word; kNoValue: the constant below
   bool is_number = false;
@@ -50,6 +52,6 @@ std::string to_text(const Node& node);
 // Fills plan.steps, kernels, groups and ops from the records. `fuse` false: one node, one kernel.
 void fuse(Trace* trace, bool fuse);
 // Its last part, in owned.cpp. unlocks: steps that may let other threads run.
-void assign_owned(Plan* plan, const std::function<bool(const Step&)>& unlocks);
+void assign_owned(Plan* plan, Uses* uses, const std::function<bool(const Step&)>& unlocks);
 
 }  // namespace kintsugi

@@ -24,8 +24,7 @@ struct Makers {
   }
   // The module is imported by who uses it, perhaps later.
   void find() {
-    Ref name(process_class == nullptr ? PyUnicode_FromString("dataclasses") : nullptr);
-    Ref module = name ? finished_module(name.get()) : Ref();
+    Ref module = process_class == nullptr ? finished_module("dataclasses") : Ref();
     if (module) {
       process_class = PyObject_GetAttrString(module.get(), "_process_class");
       missing = PyObject_GetAttrString(module.get(), "MISSING");
@@ -35,8 +34,7 @@ struct Makers {
     PyErr_Clear();
   }
   void find_typing() {
-    Ref name(typed_tuple == nullptr ? PyUnicode_FromString("typing") : nullptr);
-    Ref module = name ? finished_module(name.get()) : Ref();
+    Ref module = typed_tuple == nullptr ? finished_module("typing") : Ref();
     if (module) {
       typed_tuple = PyObject_GetAttrString(module.get(), "NamedTuple");
       typed_meta = PyObject_GetAttrString(module.get(), "NamedTupleMeta");
@@ -70,7 +68,7 @@ bool is_dict_of_module(PyObject* dict) {
   PyObject* name = PyDict_GetItemWithError(dict, interned.name);
   Ref module = name != nullptr && PyUnicode_CheckExact(name) ? finished_module(name) : Ref();
   PyErr_Clear();
-  return module && PyModule_CheckExact(module.get()) && PyModule_GetDict(module.get()) == dict;
+  return module && PyModule_GetDict(module.get()) == dict;
 }
 
 Value* function_of_model(Tracer& t, PyObject* object);

@@ -96,9 +96,8 @@ void hold_loaded(Plan* plan, Uses* uses, const std::function<bool(const Step&)>&
 
 }  // namespace
 
-void assign_owned(Plan* plan, const std::function<bool(const Step&)>& unlocks) {
-  Uses uses(*plan);
-  hold_loaded(plan, &uses, unlocks);
+void assign_owned(Plan* plan, Uses* uses, const std::function<bool(const Step&)>& unlocks) {
+  hold_loaded(plan, uses, unlocks);
   std::vector<ValueId> owned;
   std::unordered_map<ExitId, size_t> seen;
   for (Step& step : plan->steps) {

@@ -117,11 +117,8 @@ bool is_pattern_function(PyObject* callable) {
   if (!is_any(name_of(callable),
               {"match", "fullmatch", "search", "sub", "subn", "split", "findall", "escape", "compile"}))
     return false;
-  Ref name(PyUnicode_FromString("re"));
-  Ref module = name ? finished_module(name.get()) : Ref();
-  PyErr_Clear();
-  if (!module || !PyModule_CheckExact(module.get()) || function->func_globals != PyModule_GetDict(module.get()))
-    return false;
+  Ref module = finished_module("re");
+  if (!module || function->func_globals != PyModule_GetDict(module.get())) return false;
   return PyDict_GetItem(function->func_globals, function->func_name) == callable;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <optional>
 
 #include "jit/container_types.h"
@@ -480,18 +482,12 @@ bool Builder::fill(const Recipe& recipe, PyObject* container) {
 }
 
 // What a Builder remembers, on the caller's stack if it is not much. Null: there is no memory.
-struct LargeMemo {
-  PyObject** words = nullptr;
-  LargeMemo() = default;
-  ~LargeMemo() { PyMem_Free(words); }
-  LargeMemo(const LargeMemo&) = delete;
-  LargeMemo& operator=(const LargeMemo&) = delete;
-};
+using LargeMemo = std::unique_ptr<PyObject*[]>;
 constexpr size_t kMostOnStack = 2048;
 #define KN_MEMO(plan, large)                                                            \
   ((plan).recipes.size() <= kMostOnStack                                                \
        ? static_cast<PyObject**>(alloca((plan).recipes.size() * sizeof(PyObject*) + 1)) \
-       : (large).words = static_cast<PyObject**>(PyMem_Malloc((plan).recipes.size() * sizeof(PyObject*))))
+       : ((large).reset(new (std::nothrow) PyObject*[(plan).recipes.size()]), (large).get()))
 
 }  // namespace
 

@@ -112,6 +112,12 @@ Ref finished_module(PyObject* name) {
   return Ref::share(found);
 }
 
+Ref finished_module(const char* name) {
+  Ref text(PyUnicode_FromString(name));
+  PyErr_Clear();
+  return text ? finished_module(text.get()) : Ref();
+}
+
 UserLine parse_line(const std::string& text) {  // "file:line:function"; the file may hold colons
   UserLine result;
   size_t last = text.rfind(':');

@@ -78,6 +78,7 @@ inline bool is_of_a_handler(Borrowed type) {
 
 // A module that is loaded to its end; null: there is none. No code runs, and nobody waits for another thread.
 Ref finished_module(PyObject* name);
+Ref finished_module(const char* name);
 // Whatever the globals of the frame that runs: their __builtins__ may be the program's own, and empty. observe.cpp
 Ref import_module(const char* name);
 inline Borrowed standard_builtins() {

@@ -315,6 +315,31 @@ def test_ends_of_elementary_functions(name, dtype, stress):
         assert (np.signbit(got[:2]) == [False, True]).all()
 
 
+# By function: units in the last place that kintsugi/elementary.py promises, and where arguments are drawn from.
+SPREAD = lambda count: np.exp(RANDOM.uniform(-40, 40, count))
+BOUNDS = {
+    "log1p": (4, lambda count: (np.concatenate([SPREAD(count), RANDOM.uniform(-1, 1, count)]),)),
+    "expm1": (4, lambda count: (np.concatenate([RANDOM.uniform(-80, 80, count), 1 / (1 + SPREAD(count))]),)),
+    "hypot": (4, lambda count: (SPREAD(count), -SPREAD(count))),
+    "asin": (5, lambda count: (RANDOM.uniform(-1, 1, count),)),
+    "acos": (5, lambda count: (RANDOM.uniform(-1, 1, count),)),
+    "tan": (5, lambda count: (RANDOM.uniform(-1.5, 1.5, count),)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_errors_of_elementary_functions(name, dtype):
+    bound, draw = BOUNDS[name]
+    arrays = [each.astype(dtype) for each in draw(20_000)]
+    wide = [each.astype("float64" if dtype == "float32" else "longdouble") for each in arrays]
+    exact = getattr(np, {"asin": "arcsin", "acos": "arccos"}.get(name, name))(*wide)
+    got = getattr(kt, name)(*map(kt.from_numpy, arrays)).numpy()
+    normal = np.isfinite(exact.astype(dtype)) & (abs(exact) > np.finfo(dtype).tiny)
+    assert normal.mean() > 0.9
+    assert (abs(got - exact)[normal] < bound * np.spacing(abs(exact).astype(dtype))[normal]).all()
+
+
 @pytest.mark.parametrize("name", NORMS)
 def test_norms(name, stress):
     function, exact = NORMS[name]
